@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize};
 
 use crate::control::{Protection, protects};
 use crate::delivery::entry;
-use crate::thread::{EAGER, FATAL, INTERNAL, NEVER, Thread, UNBLOCKABLE, UNFIT, bit};
+use crate::thread::{EAGER, FATAL, IGNORED, INTERNAL, NEVER, Thread, UNBLOCKABLE, UNFIT, bit};
 use crate::{arch, mask, real};
 
 /// The number of signals, and one more.
@@ -179,12 +179,19 @@ pub fn hand_over(thread: &Thread) {
     let installed = INSTALLED.load(Relaxed);
     for signal in (1..SIGNALS as i32).filter(|&signal| installed & bit(signal) != 0) {
         let mut kernels = unknown();
-        thread.add_system_calls(2);
+        thread.add_system_calls(1);
         // SAFETY: only the old action is asked for.
         if unsafe { real::sigaction(signal, ptr::null(), &mut kernels) } != 0 {
             continue;
         }
-        translate(&mut kernels, signal);
+        // The kernel discards what is pending of a signal whose action becomes to ignore it, even
+        // if it was that before. Such an action would only get the mask of one that ran once.
+        if !translate(&mut kernels, signal)
+            || kernels.sa_sigaction == libc::SIG_DFL && bit(signal) & IGNORED != 0
+        {
+            continue;
+        }
+        thread.add_system_calls(1);
         let action = KernelAction::new(&kernels);
         // By the kernel's call, since the C library adds a flag to the default action.
         // SAFETY: the program's action, with the C library's restorer.
@@ -336,8 +343,9 @@ pub unsafe extern "C-unwind" fn sigaltstack(new: usize, old: usize) -> i32 {
     }
 }
 
-/// Makes of an action as the kernel has it, if it is one of this library's, the program's.
-fn translate(kernels: &mut libc::sigaction, signal: i32) {
+/// Makes of an action as the kernel has it, if it is one of this library's, the program's. Returns
+/// whether it was.
+fn translate(kernels: &mut libc::sigaction, signal: i32) -> bool {
     let program = of(signal);
     if is_entry(kernels.sa_sigaction) {
         kernels.sa_sigaction = program.handler;
@@ -353,11 +361,12 @@ fn translate(kernels: &mut libc::sigaction, signal: i32) {
         || unsafe { set_of(&kernels.sa_mask) } & INTERNAL != INTERNAL
     {
         // The mask shows what a handler was reset to: the C library hides these two signals.
-        return;
+        return false;
     }
     // Of the others the kernel keeps those that it knows.
     kernels.sa_flags = kernels.sa_flags & !libc::SA_SIGINFO | program.flags & libc::SA_SIGINFO;
     kernels.sa_mask = to_set(program.mask);
+    true
 }
 
 /// Returns the signals whose default action can be lazy, unless a test makes others so.

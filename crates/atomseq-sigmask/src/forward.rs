@@ -147,6 +147,8 @@ pub extern "C-unwind" fn publish(function: Function) -> usize {
 /// As [`publish`], and there will be another thread, or a filter of system calls.
 pub extern "C-unwind" fn several(function: Function) -> usize {
     thread::end_laziness();
+    // The counts do not change any more, and a filter may kill for what prints them.
+    statistics::print();
     address(function)
 }
 

@@ -95,12 +95,14 @@
 //! * Invalid pointers passed to the C library's functions: they fault in place of `EFAULT`. The
 //!   system calls by `syscall(3)` check them. A handler of that fault that returns, having made the
 //!   old mask's address valid, finds the call restarted.
-//! * Filters of system calls that a program starts with: one that kills for `rt_sigprocmask` ends a
-//!   program that would not have made this call; one that kills for `rt_sigqueueinfo` ends it when
-//!   a signal is deferred; one that refuses that and `kill` and `tgkill` drops the signal; and one
-//!   that refuses `rt_sigprocmask` leaves signals blocked.
-//! * A parent in `vfork`, or in `clone` with `CLONE_VFORK`: it handles no signal, not even one that
-//!   ends it, until the child exits or calls `exec`, unless it has had another thread.
+//! * Sandboxes that a program starts with, or that a child of `vfork` enters: a filter that kills
+//!   for `rt_sigprocmask`, `rt_sigaction`, `getpid`, `gettid` or `getitimer` ends a program that
+//!   would not have made this call; one that kills for `rt_sigqueueinfo` ends it when a signal is
+//!   deferred; one that refuses that and `kill` and `tgkill` drops the signal; and one that refuses
+//!   `rt_sigprocmask` leaves signals blocked.
+//! * A parent in `vfork`, or in `clone` with `CLONE_VM` and `CLONE_VFORK`, handles no signal, not
+//!   even one that ends it, until the child exits or calls `exec`, unless the process has had
+//!   another thread.
 //! * Handlers that a child of `vfork` installs: `sigprocmask` in such a handler does not see what
 //!   the kernel blocks while it runs, nor in children that it forks.
 //! * Waits that only a signal that ends the process ends, as for a file system that does not
@@ -109,6 +111,8 @@
 //! * The kernel's view: `/proc/self/status` and other processes see the kernel's mask and this
 //!   library's handlers. As process 1 of a namespace, a program whose blocked signal has the
 //!   default action gets this library's handler, so the kernel no longer ignores that signal.
+//! * The flags and the mask of a handler with `SA_RESETHAND` that ran before signals ceased to be
+//!   lazy, if the default action of its signal is to be ignored: `sigaction` returns others.
 //! * `setcontext` from a handler on a signal stack: nothing is lazy afterwards, which costs only
 //!   time.
 //! * Signals that the kernel or another process sends to a thread, not by `tgkill` (`SIGPIPE`,

@@ -24,8 +24,12 @@ pub const NEVER: u64 = bit(libc::SIGILL)
     | bit(libc::SIGSYS)
     | !(bit(32) - 1);
 
+/// The signals whose default action is to be ignored.
+pub const IGNORED: u64 =
+    bit(libc::SIGCHLD) | bit(libc::SIGCONT) | bit(libc::SIGURG) | bit(libc::SIGWINCH);
+
 /// The signals whose default action ends the process and that can be lazy.
-pub const FATAL: u64 = !NEVER & !bit(libc::SIGCHLD) & !bit(libc::SIGURG) & !bit(libc::SIGWINCH);
+pub const FATAL: u64 = !NEVER & !IGNORED;
 
 /// What no mask contains: `SIGKILL` and `SIGSTOP`.
 pub const UNBLOCKABLE: u64 = bit(libc::SIGKILL) | bit(libc::SIGSTOP);
@@ -318,7 +322,9 @@ extern "C-unwind" fn begin() {
     if is_valgrind {
         end_laziness();
     }
-    action::begin();
-    Thread::current();
+    // Another library's constructor may have set a filter that kills for this call.
+    if Thread::current().is_some() {
+        action::begin();
+    }
     statistics::begin();
 }

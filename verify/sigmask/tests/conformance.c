@@ -1529,6 +1529,30 @@ static void threads_later(void)
     show_pending("end");
 }
 
+// What is pending of a signal that is ignored stays so when a thread starts.
+static void *returns(void *argument) { return argument; }
+static void ignored_later(void)
+{
+    static const int signals[] = {SIGHUP, SIGUSR1, SIGCHLD, SIGCONT, SIGURG, SIGWINCH};
+    for (int i = 0; i < 6; i++)
+        install_plain(signals[i], i < 4 ? 0 : SA_RESETHAND);
+    for (int i = 0; i < 4; i++)
+        signal(signals[i], i < 2 ? SIG_IGN : SIG_DFL);
+    raise(SIGURG);
+    raise(SIGWINCH);
+    for (int i = 0; i < 6; i++) {
+        block(signals[i]);
+        raise(signals[i]);
+    }
+    show_pending("alone");
+    pthread_t thread;
+    pthread_create(&thread, NULL, returns, NULL);
+    pthread_join(thread, NULL);
+    show_pending("threads");
+    for (int i = 0; i < 4; i++)
+        show_action("ignored", signals[i]);
+}
+
 // ---- Timers
 
 static volatile int overrun;
@@ -1680,6 +1704,33 @@ static void shared_memory(void)
     printf("%d ", clone(clears_mask, clone_stack + sizeof clone_stack, CLONE_VM | CLONE_VFORK | CLONE_THREAD | SIGCHLD, NULL));
     printf("%d\n", errno);
     show_mask("refused");
+    for (int has_stack = 0; has_stack < 2; has_stack++) {
+        char *stack = has_stack ? clone_stack + sizeof clone_stack : NULL;
+        printf("%d ", clone(has_stack ? NULL : clears_mask, stack, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL));
+        printf("%d\n", errno);
+    }
+    ignore_result(wait(NULL));
+}
+
+// A child on this memory that has this process's handlers too.
+static int replaces_handler(void *argument)
+{
+    install(SIGUSR1, details, 0, none());
+    _exit(0);
+}
+static void shared_handlers(void)
+{
+    install_plain(SIGUSR1, 0);
+    block(SIGUSR1);
+    const int flags = CLONE_VM | CLONE_VFORK | CLONE_SIGHAND | SIGCHLD;
+    if (clone(replaces_handler, clone_stack + sizeof clone_stack, flags, NULL) < 0)
+        abort();
+    wait(NULL);
+    unblock(SIGUSR1);
+    block(SIGUSR1);
+    raise(SIGUSR1);
+    show_pending("blocked");
+    unblock(SIGUSR1);
 }
 
 static void raises(int signal) { calls++; raise(SIGUSR1); }
@@ -1902,6 +1953,28 @@ static void filters(void)
 {
     for (int kind = 0; kind < 4; kind++)
         in_child("filter", filtered, kind);
+}
+
+// A filter that lets a program only exit.
+static void exits(int kind)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    struct sock_fprog program = {4, filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        abort();
+    if (kind)
+        exit(0);
+    _exit(0);
+}
+static void filtered_exits(void)
+{
+    in_child("_exit", exits, 0);
+    in_child("exit", exits, 1);
 }
 
 // A program that handles system calls itself: by a filter, or by user dispatch.
@@ -2927,6 +3000,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(saved_in_cleanup), CASE(waits_of_devices), CASE(aborts_blocked),
     CASE(defaults_of_threads), CASE(switched_actions), CASE(forks_in_vfork), CASE(locks_of_accounts), CASE(same_number),
     CASE(stopped_waits), CASE(stopped_at_handlers), CASE(stores_old_mask), CASE(handled_calls), CASE(without_memory),
+    CASE(ignored_later), CASE(filtered_exits), CASE(shared_handlers),
 };
 static void (*running)(void);
 static void run_case(int argument) { running(); }

@@ -76,6 +76,9 @@ const CASES: &[(&str, &[&str])] = &[
     ("stores_old_mask", &[]),
     ("handled_calls", &["threads"]),
     ("without_memory", &[]),
+    ("ignored_later", &[]),
+    ("filtered_exits", &[]),
+    ("shared_handlers", &[]),
 ];
 
 fn run(program: &Path, case: &str) -> String {

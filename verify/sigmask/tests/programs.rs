@@ -155,6 +155,42 @@ fn a_plugin_does_not_bind_past_the_library() {
     );
 }
 
+/// A filter that lets a program only write and exit.
+const FILTER: &str = "
+#define _GNU_SOURCE
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+static void enter(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    struct sock_fprog program = {5, filter};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+";
+
+#[test]
+fn a_filter_of_a_constructor_does_not_end_the_program() {
+    let source = format!("{FILTER} __attribute__((constructor)) void enters(void) {{ enter(); }}");
+    let library = build("filters", &source, &["-shared", "-fPIC"]);
+    let program = build(
+        "filtered",
+        "#include <unistd.h>
+         void enters(void); void *keep = enters;
+         int main(void) { return write(1, \"in\\n\", 3) != 3; }",
+        &[library.to_str().expect("UTF-8")],
+    );
+    same(program.to_str().expect("UTF-8"), &[]);
+}
+
 #[test]
 fn a_child_of_vfork_does_not_take_its_parents_line() {
     let program = build(
@@ -191,6 +227,7 @@ fn statistics_go_to_the_standard_error_of_the_start() {
             true,
         ),
         ("clearenv();", "quick_exit(3);", true),
+        ("enter();", "return 3;", true),
         (
             "for (int i = 2; i < 2000; i++) close(i); open(v[1], O_CREAT | O_TRUNC | O_WRONLY, 0600);",
             "return 3;",
@@ -199,7 +236,7 @@ fn statistics_go_to_the_standard_error_of_the_start() {
     ];
     for (index, (first, last, prints)) in cases.into_iter().enumerate() {
         let source = format!(
-            "#define _GNU_SOURCE
+            "{FILTER}
              #include <fcntl.h>
              #include <stdlib.h>
              #include <unistd.h>

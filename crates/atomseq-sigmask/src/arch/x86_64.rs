@@ -542,8 +542,10 @@ unsafe extern "C" fn clone() {
         ".cfi_startproc",
         "cmp byte ptr [rip + {eager}], 0",
         "jne {other}",
+        "test rdi, rdi",      // the C library refuses it
+        "jz {other}",
         "mov eax, edx",
-        "and eax, 0x84100",   // CLONE_SETTLS, CLONE_VFORK, CLONE_VM
+        "and eax, 0x84900",   // CLONE_SETTLS, CLONE_VFORK, CLONE_SIGHAND, CLONE_VM
         "cmp eax, 0x4100",    // this thread-local memory, while this thread waits
         "je {vfork}",
         "jmp {other}",
