@@ -1149,9 +1149,20 @@ static void alternate_masks(void)
         show_pending("coroutine again");
     }
 }
-static volatile int reached;
+static volatile int reached, reached_copy;
 static void contexts(void)
 {
+    // A copy has a rounding mode of its own.
+    fesetround(FE_UPWARD);
+    getcontext(&first);
+    int is_upward = (__builtin_ia32_stmxcsr() & 0x6000) == 0x4000;
+    fesetround(FE_TONEAREST);
+    if (reached_copy++ == 0) {
+        second = first;
+        first.__fpregs_mem.mxcsr = __builtin_ia32_stmxcsr();
+        setcontext(&second);
+    }
+    printf("upward %d\n", is_upward);
     install_plain(SIGUSR1, 0);
     printf("%d\n", getcontext(&first));
     printf("mask %016lx\n", word(&first.uc_sigmask));

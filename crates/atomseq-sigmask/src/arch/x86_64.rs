@@ -894,7 +894,7 @@ unsafe extern "C" fn load_context() -> i32 {
         "5:",
         "stmxcsr dword ptr [rsp - 8]",
         "mov eax, dword ptr [rsp - 8]",
-        "cmp eax, dword ptr [rcx + 24]",
+        "cmp eax, dword ptr [rsi + 448]", // of a copy not where the pointer leads
         "jne 6f",
         "7:",
         ".cfi_remember_state",
@@ -937,7 +937,7 @@ unsafe extern "C" fn load_context() -> i32 {
         "fldenv [rcx]",
         "jmp 5b",
         "6:",
-        "ldmxcsr dword ptr [rcx + 24]",
+        "ldmxcsr dword ptr [rsi + 448]",
         "jmp 7b",
         ".cfi_endproc",
     )
