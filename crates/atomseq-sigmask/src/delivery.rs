@@ -61,12 +61,17 @@ pub unsafe extern "C-unwind" fn entry(
             return;
         }
         action::default(thread, signal);
-        // SAFETY: the mask lies in this handler's frame. The default action comes when this
-        // returns, also if a wait with another mask has let the signal in.
+        // The default action comes when this returns, also if a wait with another mask has let the
+        // signal in, and before any other signal is handled. Process 1 has none.
+        let others = match arch::process() {
+            1 => kernel,
+            _ => !0,
+        };
+        // SAFETY: the mask lies in this handler's frame.
         unsafe {
             arch::queue(signal, information);
             if protects(Protection::Waiting) {
-                *mask = kernel & !signal_bit;
+                *mask = others & !signal_bit;
             }
         }
         return;

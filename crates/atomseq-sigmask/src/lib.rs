@@ -107,6 +107,8 @@
 //! * Waits that only a signal that ends the process ends, as for a file system that does not
 //!   answer: while there is one thread, the default action of a signal that was once blocked lazily
 //!   does not end them.
+//! * The default action of such a signal, if one of a lower number comes before the kernel has begun
+//!   to deliver it: a handler that runs with the signal blocked runs first.
 //! * The kernel's view: `/proc/self/status` and other processes see the kernel's mask and this
 //!   library's handlers. As process 1 of a namespace, a program whose blocked signal has the
 //!   default action gets this library's handler, so the kernel no longer ignores that signal.

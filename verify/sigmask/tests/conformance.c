@@ -369,8 +369,29 @@ static void unblocked_default(int signal)
     kill(getpid(), signal);
     printf("alive\n");
 }
+// The handler of a signal that comes after the one that ends the process, and blocks that.
+static void says_so(int signal)
+{
+    printf("handler %d\n", signal);
+    fflush(stdout);
+}
+static void default_first(int signal)
+{
+    sigset_t both = SET(signal, SIGUSR1);
+    struct sigaction action = {.sa_handler = says_so, .sa_mask = both};
+    sigaction(SIGUSR1, &action, NULL);
+    sigprocmask(SIG_BLOCK, &both, NULL);
+    // The kernel delivers a thread's signals before the process's.
+    pthread_sigqueue(pthread_self(), signal, (union sigval){1});
+    kill(getpid(), SIGUSR1);
+    printf("before\n");
+    fflush(stdout);
+    sigprocmask(SIG_UNBLOCK, &both, NULL);
+    printf("alive\n");
+}
 static void defaults(void)
 {
+    in_child("first", default_first, SIGTERM);
     for (int signal = 1; signal <= SIGRTMIN; signal++)
         if (signal != 32 && signal != 33 && signal != SIGKILL && signal != SIGSTOP && signal != SIGTSTP
             && signal != SIGTTIN && signal != SIGTTOU) {
