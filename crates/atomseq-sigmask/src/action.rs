@@ -178,18 +178,57 @@ pub fn default(thread: &Thread, signal: i32) {
 pub fn hand_over(thread: &Thread) {
     let installed = INSTALLED.load(Relaxed);
     for signal in (1..SIGNALS as i32).filter(|&signal| installed & bit(signal) != 0) {
-        let mut kernels = unknown();
-        thread.add_system_calls(2);
-        // SAFETY: only the old action is asked for.
-        if unsafe { real::sigaction(signal, ptr::null(), &mut kernels) } != 0 {
+        hand_over_one(thread, signal, |_| true);
+    }
+}
+
+/// Gives the kernel the program's action of one signal, if what the kernel has is `wanted`.
+fn hand_over_one(thread: &Thread, signal: i32, wanted: fn(&libc::sigaction) -> bool) {
+    let mut kernels = unknown();
+    thread.add_system_calls(2);
+    // SAFETY: only the old action is asked for.
+    if unsafe { real::sigaction(signal, ptr::null(), &mut kernels) } != 0 || !wanted(&kernels) {
+        return;
+    }
+    translate(&mut kernels, signal);
+    let action = KernelAction::new(&kernels);
+    // By the kernel's call, since the C library adds a flag to the default action.
+    // SAFETY: the program's action, with the C library's restorer.
+    unsafe { arch::kernels_sigaction(signal, &raw const action as usize, 0) };
+}
+
+/// The signals that `system` ignores meanwhile. It restores the kernel's actions at the end.
+const SYSTEM: [i32; 2] = [libc::SIGINT, libc::SIGQUIT];
+
+/// Before `system`: its signals are not lazy while they are ignored. Returns their actions.
+pub fn before_system(thread: &Thread) -> [Action; 2] {
+    thread.exclude(bit(SYSTEM[0]) | bit(SYSTEM[1]));
+    SYSTEM.map(of)
+}
+
+/// After `system`: whatever handlers have made of the actions meanwhile, the C library has restored
+/// those of the kernel.
+pub fn after_system(actions: [Action; 2]) {
+    let thread = Thread::block();
+    thread.add_system_calls(2);
+    let mut mask = arch::change_mask(libc::SIG_SETMASK, !0);
+    for (signal, action) in SYSTEM.into_iter().zip(actions) {
+        if INSTALLED.load(Relaxed) & bit(signal) != 0 {
+            store(signal, action);
+        }
+        if EAGER.load(Relaxed) {
+            // A handler has ended that signals are lazy, and `entry` was restored.
+            hand_over_one(thread, signal, |kernels| is_entry(kernels.sa_sigaction));
             continue;
         }
-        translate(&mut kernels, signal);
-        let action = KernelAction::new(&kernels);
-        // By the kernel's call, since the C library adds a flag to the default action.
-        // SAFETY: the program's action, with the C library's restorer.
-        unsafe { arch::kernels_sigaction(signal, &raw const action as usize, 0) };
+        thread.exclude_from(bit(signal), &mut mask);
+        if thread.can_be_lazy() {
+            thread
+                .untried
+                .store(thread.untried.load(Relaxed) | bit(signal), Relaxed);
+        }
     }
+    arch::set_mask(mask);
 }
 
 /// `sigaction`.

@@ -127,7 +127,9 @@
 //!   the C library may be restarted after the handler of the other.
 //! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask, and cancellable
 //!   calls from 2.41 on, which take their number from a register, are not restarted.
-//! * Handlers that the C library itself installs: that of `profil(3)`.
+//! * Handlers that the C library itself installs: that of `profil(3)`; and that of `SIGALRM` while
+//!   `lckpwdf` or a function of `utmpx.h` waits for a lock, if another handler changes the action of
+//!   `SIGALRM` meanwhile.
 //! * A change that a handler makes to the mask in its `ucontext`, if it has interrupted another
 //!   handler's return between two instructions there: the change may stay where without the library
 //!   that return would restore the mask. If it starts the first thread there, the mask may lack

@@ -2454,6 +2454,36 @@ static void masks_meanwhile(int signal, siginfo_t *info, void *context)
     unblock(SIGUSR1);
     sigaddset(&((ucontext_t *)context)->uc_sigmask, SIGHUP);
 }
+// A handler changes the action of a signal that `system` ignores meanwhile.
+static void changes_interrupt(int signal)
+{
+    pthread_t thread;
+    install_plain(SIGINT, 0);
+    if (signal == SIGUSR2)
+        pthread_create(&thread, NULL, does_nothing, NULL);
+}
+static void interrupt_after_system(int kind)
+{
+    sigaction(SIGUSR1, &(struct sigaction){.sa_handler = changes_interrupt}, NULL);
+    sigaction(SIGUSR2, &(struct sigaction){.sa_handler = changes_interrupt}, NULL);
+    void (*old)(int) = kind % 3 == 0 ? SIG_DFL : kind % 3 == 1 ? SIG_IGN : says_so;
+    signal(SIGINT, old);
+    printf("%x\n", system(kind < 3 ? "kill -USR1 $PPID; true" : "kill -USR2 $PPID; true"));
+    struct sigaction action;
+    sigaction(SIGINT, NULL, &action);
+    printf("is the old action %d\n", action.sa_handler == old);
+    block(SIGINT);
+    raise(SIGINT);
+    show_pending("blocked");
+    fflush(stdout);
+    unblock(SIGINT);
+    printf("calls %d\n", calls);
+}
+static void actions_in_system(void)
+{
+    for (int kind = 0; kind < 6; kind++)
+        in_child("system", interrupt_after_system, kind);
+}
 // What the C library blocks by itself is not saved when a thread jumps or switches afterwards.
 static void hidden_from_jumps(void)
 {
@@ -2956,6 +2986,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(ignored_defaults), CASE(one_shot_twice), CASE(defaults_in_waits), CASE(signal_stacks),
     CASE(queued_for_thread), CASE(uninterrupted), CASE(cancelled), CASE(inherited_timers),
     CASE(edited_masks), CASE(starting_threads), CASE(hidden_masks), CASE(closes),
+    CASE(actions_in_system),
     CASE(saved_in_cleanup), CASE(waits_of_devices), CASE(aborts_blocked),
     CASE(defaults_of_threads), CASE(switched_actions), CASE(forks_in_vfork), CASE(locks_of_accounts), CASE(same_number),
     CASE(stopped_waits), CASE(stopped_at_handlers), CASE(stores_old_mask), CASE(handled_calls), CASE(without_memory),
