@@ -31,9 +31,10 @@ pub unsafe extern "C-unwind" fn entry(
     let kept = (thread.program.load(Relaxed), thread.kernel.load(Relaxed));
     let program = kept.0;
     let lazy = thread.lazy.load(Relaxed);
-    // What the C library itself blocks for a while, as `system` does `SIGCHLD`.
+    // What the C library itself blocks for a while, as `system` does `SIGCHLD`; and what a handler
+    // blocks that is about to return below: it has not yet.
     let hidden = match protects(Protection::Hidden) {
-        true => kernel & !(program | kept.1),
+        true => kernel & !program,
         false => 0,
     };
     let signal_bit = bit(signal);

@@ -107,8 +107,8 @@
 //! * Waits that only a signal that ends the process ends, as for a file system that does not
 //!   answer: while there is one thread, the default action of a signal that was once blocked lazily
 //!   does not end them.
-//! * The default action of such a signal, if one of a lower number comes before the kernel has begun
-//!   to deliver it: a handler that runs with the signal blocked runs first.
+//! * The default action of such a signal, if one of a lower number comes before the kernel delivers
+//!   it: a handler of that one which blocks the signal runs first.
 //! * The kernel's view: `/proc/self/status` and other processes see the kernel's mask and this
 //!   library's handlers. As process 1 of a namespace, a program whose blocked signal has the
 //!   default action gets this library's handler, so the kernel no longer ignores that signal.
@@ -127,9 +127,9 @@
 //!   the C library may be restarted after the handler of the other.
 //! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask, and cancellable
 //!   calls from 2.41 on, which take their number from a register, are not restarted.
-//! * Handlers that the C library itself installs: that of `profil(3)`; and that of `SIGALRM` while
-//!   `lckpwdf` or a function of `utmpx.h` waits for a lock, if another handler changes the action of
-//!   `SIGALRM` meanwhile.
+//! * Handlers that the C library itself installs: that of `profil(3)`, and that of `SIGALRM` while
+//!   `lckpwdf` or a function of `utmpx.h` waits for a lock, if another handler changes the action
+//!   meanwhile.
 //! * A change that a handler makes to the mask in its `ucontext`, if it has interrupted another
 //!   handler's return between two instructions there: the change may stay where without the library
 //!   that return would restore the mask. If it starts the first thread there, the mask may lack
