@@ -64,15 +64,15 @@ pub unsafe extern "C-unwind" fn entry(
         action::default(thread, signal);
         // The default action comes when this returns, also if a wait with another mask has let the
         // signal in, and before any other signal is handled. Process 1 has none.
-        let others = match arch::process() {
-            1 => kernel,
-            _ => !0,
-        };
-        // SAFETY: the mask lies in this handler's frame.
+        // SAFETY: the kernel's argument, and the mask lies in this handler's frame.
         unsafe {
-            arch::queue(signal, information);
+            let ends = arch::queue(signal, information) && arch::process() != 1;
             if protects(Protection::Waiting) {
-                *mask = others & !signal_bit;
+                *mask = if ends {
+                    !signal_bit
+                } else {
+                    kernel & !signal_bit
+                };
             }
         }
         return;

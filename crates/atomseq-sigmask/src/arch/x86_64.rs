@@ -214,11 +214,12 @@ pub fn is_main_thread() -> bool {
 }
 
 /// Queues a signal for this process, or for this thread if it was sent to a thread, as it came.
+/// Returns whether it is queued: a sandbox may refuse it.
 ///
 /// # Safety
 ///
 /// `information` is what a handler got.
-pub unsafe fn queue(signal: i32, information: *const libc::siginfo_t) {
+pub unsafe fn queue(signal: i32, information: *const libc::siginfo_t) -> bool {
     // SAFETY: the caller's promise; the other calls only return numbers.
     unsafe {
         let process = call(libc::SYS_getpid, 0, 0, 0, 0) as usize;
@@ -237,8 +238,9 @@ pub unsafe fn queue(signal: i32, information: *const libc::siginfo_t) {
             result = call(libc::SYS_kill, process, signal, 0, 0);
         }
         if result < 0 {
-            call(libc::SYS_tgkill, process, thread, signal, 0);
+            result = call(libc::SYS_tgkill, process, thread, signal, 0);
         }
+        result == 0
     }
 }
 
