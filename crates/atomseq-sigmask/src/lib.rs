@@ -135,6 +135,8 @@
 //!   that return would restore the mask. If it starts the first thread there, the mask may lack
 //!   what was blocked lazily.
 //! * Such a change in the microsecond in which `system` begins or ends: it does not stay.
+//! * A jump out of a call that waits with another mask, within a handler that has interrupted
+//!   another such call before its system call: the next handler there runs with the thread's mask.
 //! * The memory of the old mask, and the program counter, of a call that changes the mask, in a
 //!   handler just before the change: the old mask may be there already, and the program counter is
 //!   the start of the sequence.
