@@ -2461,6 +2461,20 @@ static void changes_interrupt(int signal)
     install_plain(SIGINT, 0);
     if (signal == SIGUSR2)
         pthread_create(&thread, NULL, does_nothing, NULL);
+    if (signal == SIGALRM)
+        siglongjmp(buffer, 1);
+}
+static void interrupt_after_jump(int number)
+{
+    sigaction(number, &(struct sigaction){.sa_handler = changes_interrupt}, NULL);
+    // Whether the C library restores the action depends on where the handler comes.
+    if (sigsetjmp(buffer, 1) == 0)
+        system("kill -ALRM $PPID; sleep 0.1");
+    block(SIGINT);
+    raise(SIGINT);
+    show_pending("after the jump");
+    fflush(stdout);
+    _exit(0);
 }
 static void interrupt_after_system(int kind)
 {
@@ -2483,6 +2497,7 @@ static void actions_in_system(void)
 {
     for (int kind = 0; kind < 6; kind++)
         in_child("system", interrupt_after_system, kind);
+    in_child("jump", interrupt_after_jump, SIGALRM);
 }
 // What the C library blocks by itself is not saved when a thread jumps or switches afterwards.
 static void hidden_from_jumps(void)
