@@ -178,25 +178,72 @@ pub fn default(thread: &Thread, signal: i32) {
 pub fn hand_over(thread: &Thread) {
     let installed = INSTALLED.load(Relaxed);
     for signal in (1..SIGNALS as i32).filter(|&signal| installed & bit(signal) != 0) {
-        let mut kernels = unknown();
-        thread.add_system_calls(1);
-        // SAFETY: only the old action is asked for.
-        if unsafe { real::sigaction(signal, ptr::null(), &mut kernels) } != 0 {
-            continue;
-        }
-        // The kernel discards what is pending of a signal whose action becomes to ignore it, even
-        // if it was that before. Such an action would only get the mask of one that ran once.
-        if !translate(&mut kernels, signal)
-            || kernels.sa_sigaction == libc::SIG_DFL && bit(signal) & IGNORED != 0
-        {
-            continue;
-        }
-        thread.add_system_calls(1);
-        let action = KernelAction::new(&kernels);
-        // By the kernel's call, since the C library adds a flag to the default action.
-        // SAFETY: the program's action, with the C library's restorer.
-        unsafe { arch::kernels_sigaction(signal, &raw const action as usize, 0) };
+        hand_over_one(thread, signal);
     }
+}
+
+/// Gives the kernel the program's action of one signal, if the kernel has one of this library.
+fn hand_over_one(thread: &Thread, signal: i32) {
+    let mut kernels = unknown();
+    thread.add_system_calls(1);
+    // SAFETY: only the old action is asked for.
+    if unsafe { real::sigaction(signal, ptr::null(), &mut kernels) } != 0 {
+        return;
+    }
+    // The kernel discards what is pending of a signal whose action becomes to ignore it, even if it
+    // was that before. Such an action would only get the mask of one that ran once.
+    if !translate(&mut kernels, signal)
+        || kernels.sa_sigaction == libc::SIG_DFL && bit(signal) & IGNORED != 0
+    {
+        return;
+    }
+    thread.add_system_calls(1);
+    let action = KernelAction::new(&kernels);
+    // By the kernel's call, since the C library adds a flag to the default action.
+    // SAFETY: the program's action, with the C library's restorer.
+    unsafe { arch::kernels_sigaction(signal, &raw const action as usize, 0) };
+}
+
+/// The signals that `system` ignores meanwhile. It restores the kernel's actions at the end.
+const SYSTEM: [i32; 2] = [libc::SIGINT, libc::SIGQUIT];
+
+/// What [`after_system`] restores: which signals were unfit for being lazy, and the actions.
+pub struct BeforeSystem(u64, [Action; 2]);
+
+/// Before `system`: its signals are not lazy meanwhile, nor if a handler jumps out of it.
+pub fn before_system(thread: &Thread) -> BeforeSystem {
+    let signals = bit(SYSTEM[0]) | bit(SYSTEM[1]);
+    let unfit = UNFIT.fetch_or(signals, Relaxed) & signals;
+    thread.exclude(signals);
+    BeforeSystem(unfit, SYSTEM.map(of))
+}
+
+/// After `system`: whatever handlers have made of the actions meanwhile, the C library has restored
+/// those of the kernel.
+pub fn after_system(BeforeSystem(unfit, actions): BeforeSystem) {
+    let thread = Thread::block();
+    thread.add_system_calls(2);
+    let mask = arch::change_mask(libc::SIG_SETMASK, !0);
+    for (signal, action) in SYSTEM.into_iter().zip(actions) {
+        let signal_bit = bit(signal);
+        if INSTALLED.load(Relaxed) & signal_bit != 0 {
+            store(signal, action);
+        }
+        if EAGER.load(Relaxed) {
+            // A handler has ended that signals are lazy, and `entry` was restored.
+            hand_over_one(thread, signal);
+            continue;
+        }
+        if unfit & signal_bit == 0 {
+            UNFIT.fetch_and(!signal_bit, Relaxed);
+        }
+        if thread.can_be_lazy() {
+            thread
+                .untried
+                .store(thread.untried.load(Relaxed) | signal_bit, Relaxed);
+        }
+    }
+    arch::set_mask(mask);
 }
 
 /// `sigaction`.

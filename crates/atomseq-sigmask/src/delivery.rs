@@ -31,9 +31,10 @@ pub unsafe extern "C-unwind" fn entry(
     let kept = (thread.program.load(Relaxed), thread.kernel.load(Relaxed));
     let program = kept.0;
     let lazy = thread.lazy.load(Relaxed);
-    // What the C library itself blocks for a while, as `system` does `SIGCHLD`.
+    // What the C library itself blocks for a while, as `system` does `SIGCHLD`; and what a handler
+    // blocks that is about to return below: it has not yet.
     let hidden = match protects(Protection::Hidden) {
-        true => kernel & !(program | kept.1),
+        true => kernel & !program,
         false => 0,
     };
     let signal_bit = bit(signal);
@@ -61,12 +62,17 @@ pub unsafe extern "C-unwind" fn entry(
             return;
         }
         action::default(thread, signal);
-        // SAFETY: the mask lies in this handler's frame. The default action comes when this
-        // returns, also if a wait with another mask has let the signal in.
+        // The default action comes when this returns, also if a wait with another mask has let the
+        // signal in, and before any other signal is handled. Process 1 has none.
+        // SAFETY: the kernel's argument, and the mask lies in this handler's frame.
         unsafe {
-            arch::queue(signal, information);
+            let ends = arch::queue(signal, information) && arch::process() != 1;
             if protects(Protection::Waiting) {
-                *mask = kernel & !signal_bit;
+                *mask = if ends {
+                    !signal_bit
+                } else {
+                    kernel & !signal_bit
+                };
             }
         }
         return;

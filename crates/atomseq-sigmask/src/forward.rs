@@ -103,22 +103,29 @@ unsafe extern "C-unwind" fn abort() -> ! {
     }
 }
 
-/// `system`: the C library restores the mask at the end, so what a handler changes meanwhile in its
-/// `ucontext` does not stay.
+/// `system`: the C library restores the mask and two actions at the end, so what a handler changes
+/// of those meanwhile, or in its `ucontext`, does not stay.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn system(command: *const libc::c_char) -> i32 {
     type System = unsafe extern "C-unwind" fn(*const libc::c_char) -> i32;
     let before = Thread::current().map(|thread| {
+        // Those of a child of `vfork` are the kernel's, but this memory is its parent's.
+        let actions = (!thread.is_vforked()).then(|| action::before_system(thread));
         thread.publish();
-        thread.program.load(Relaxed)
+        (actions, thread.program.load(Relaxed))
     });
     // SAFETY: the C library's function of this name and type, and the caller's promise.
     let status = unsafe {
         let system: System = std::mem::transmute(address(Function::system));
         system(command)
     };
-    if let (Some(before), Some(_)) = (before, Thread::current()) {
-        mask::change(libc::SIG_SETMASK, before);
+    if let Some((actions, mask)) = before {
+        if let Some(actions) = actions {
+            action::after_system(actions);
+        }
+        if Thread::current().is_some() {
+            mask::change(libc::SIG_SETMASK, mask);
+        }
     }
     status
 }

@@ -108,6 +108,8 @@
 //! * Waits that only a signal that ends the process ends, as for a file system that does not
 //!   answer: while there is one thread, the default action of a signal that was once blocked lazily
 //!   does not end them.
+//! * The default action of such a signal, if one of a lower number comes before the kernel delivers
+//!   it: a handler of that one which blocks the signal runs first.
 //! * The kernel's view: `/proc/self/status` and other processes see the kernel's mask and this
 //!   library's handlers. As process 1 of a namespace, a program whose blocked signal has the
 //!   default action gets this library's handler, so the kernel no longer ignores that signal.
@@ -126,14 +128,19 @@
 //!   takes 1.12 to 1.21 of the time for each child and Emacs 1.11 to 1.16.
 //! * Interruption by two signals in the same microsecond, one of them blocked lazily: the call of
 //!   the C library may be restarted after the handler of the other.
+//! * `sigvec`, which only programs that were linked with a glibc before 2.21 can call.
 //! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask, and cancellable
 //!   calls from 2.41 on, which take their number from a register, are not restarted.
-//! * Handlers that the C library itself installs: that of `profil(3)`.
+//! * Handlers that the C library itself installs: that of `profil(3)`, and that of `SIGALRM` while
+//!   `lckpwdf` or a function of `utmpx.h` waits for a lock, if another handler changes the action
+//!   meanwhile.
 //! * A change that a handler makes to the mask in its `ucontext`, if it has interrupted another
 //!   handler's return between two instructions there: the change may stay where without the library
 //!   that return would restore the mask. If it starts the first thread there, the mask may lack
 //!   what was blocked lazily.
 //! * Such a change in the microsecond in which `system` begins or ends: it does not stay.
+//! * A jump out of a call that waits with another mask, within a handler that has interrupted
+//!   another such call before its system call: the next handler there runs with the thread's mask.
 //! * The memory of the old mask, and the program counter, of a call that changes the mask, in a
 //!   handler just before the change: the old mask may be there already, and the program counter is
 //!   the start of the sequence.

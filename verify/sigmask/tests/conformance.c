@@ -369,8 +369,29 @@ static void unblocked_default(int signal)
     kill(getpid(), signal);
     printf("alive\n");
 }
+// The handler of a signal that comes after the one that ends the process, and blocks that.
+static void says_so(int signal)
+{
+    printf("handler %d\n", signal);
+    fflush(stdout);
+}
+static void default_first(int signal)
+{
+    sigset_t both = SET(signal, SIGUSR1);
+    struct sigaction action = {.sa_handler = says_so, .sa_mask = both};
+    sigaction(SIGUSR1, &action, NULL);
+    sigprocmask(SIG_BLOCK, &both, NULL);
+    // The kernel delivers a thread's signals before the process's.
+    pthread_sigqueue(pthread_self(), signal, (union sigval){1});
+    kill(getpid(), SIGUSR1);
+    printf("before\n");
+    fflush(stdout);
+    sigprocmask(SIG_UNBLOCK, &both, NULL);
+    printf("alive\n");
+}
 static void defaults(void)
 {
+    in_child("first", default_first, SIGTERM);
     for (int signal = 1; signal <= SIGRTMIN; signal++)
         if (signal != 32 && signal != 33 && signal != SIGKILL && signal != SIGSTOP && signal != SIGTSTP
             && signal != SIGTTIN && signal != SIGTTOU) {
@@ -1149,9 +1170,20 @@ static void alternate_masks(void)
         show_pending("coroutine again");
     }
 }
-static volatile int reached;
+static volatile int reached, reached_copy;
 static void contexts(void)
 {
+    // A copy has a rounding mode of its own.
+    fesetround(FE_UPWARD);
+    getcontext(&first);
+    int is_upward = (__builtin_ia32_stmxcsr() & 0x6000) == 0x4000;
+    fesetround(FE_TONEAREST);
+    if (reached_copy++ == 0) {
+        second = first;
+        first.__fpregs_mem.mxcsr = __builtin_ia32_stmxcsr();
+        setcontext(&second);
+    }
+    printf("upward %d\n", is_upward);
     install_plain(SIGUSR1, 0);
     printf("%d\n", getcontext(&first));
     printf("mask %016lx\n", word(&first.uc_sigmask));
@@ -2495,6 +2527,51 @@ static void masks_meanwhile(int signal, siginfo_t *info, void *context)
     unblock(SIGUSR1);
     sigaddset(&((ucontext_t *)context)->uc_sigmask, SIGHUP);
 }
+// A handler changes the action of a signal that `system` ignores meanwhile.
+static void changes_interrupt(int signal)
+{
+    pthread_t thread;
+    install_plain(SIGINT, 0);
+    if (signal == SIGUSR2)
+        pthread_create(&thread, NULL, does_nothing, NULL);
+    if (signal == SIGALRM)
+        siglongjmp(buffer, 1);
+}
+static void interrupt_after_jump(int number)
+{
+    sigaction(number, &(struct sigaction){.sa_handler = changes_interrupt}, NULL);
+    // Whether the C library restores the action depends on where the handler comes.
+    if (sigsetjmp(buffer, 1) == 0)
+        system("kill -ALRM $PPID; sleep 0.1");
+    block(SIGINT);
+    raise(SIGINT);
+    show_pending("after the jump");
+    fflush(stdout);
+    _exit(0);
+}
+static void interrupt_after_system(int kind)
+{
+    sigaction(SIGUSR1, &(struct sigaction){.sa_handler = changes_interrupt}, NULL);
+    sigaction(SIGUSR2, &(struct sigaction){.sa_handler = changes_interrupt}, NULL);
+    void (*old)(int) = kind % 3 == 0 ? SIG_DFL : kind % 3 == 1 ? SIG_IGN : says_so;
+    signal(SIGINT, old);
+    printf("%x\n", system(kind < 3 ? "kill -USR1 $PPID; true" : "kill -USR2 $PPID; true"));
+    struct sigaction action;
+    sigaction(SIGINT, NULL, &action);
+    printf("is the old action %d\n", action.sa_handler == old);
+    block(SIGINT);
+    raise(SIGINT);
+    show_pending("blocked");
+    fflush(stdout);
+    unblock(SIGINT);
+    printf("calls %d\n", calls);
+}
+static void actions_in_system(void)
+{
+    for (int kind = 0; kind < 6; kind++)
+        in_child("system", interrupt_after_system, kind);
+    in_child("jump", interrupt_after_jump, SIGALRM);
+}
 // What the C library blocks by itself is not saved when a thread jumps or switches afterwards.
 static void hidden_from_jumps(void)
 {
@@ -2997,6 +3074,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(ignored_defaults), CASE(one_shot_twice), CASE(defaults_in_waits), CASE(signal_stacks),
     CASE(queued_for_thread), CASE(uninterrupted), CASE(cancelled), CASE(inherited_timers),
     CASE(edited_masks), CASE(starting_threads), CASE(hidden_masks), CASE(closes),
+    CASE(actions_in_system),
     CASE(saved_in_cleanup), CASE(waits_of_devices), CASE(aborts_blocked),
     CASE(defaults_of_threads), CASE(switched_actions), CASE(forks_in_vfork), CASE(locks_of_accounts), CASE(same_number),
     CASE(stopped_waits), CASE(stopped_at_handlers), CASE(stores_old_mask), CASE(handled_calls), CASE(without_memory),

@@ -62,6 +62,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("edited_masks", &[]),
     ("starting_threads", &["starting"]),
     ("hidden_masks", &["hidden"]),
+    ("actions_in_system", &["deferral"]),
     ("closes", &["publish"]),
     ("saved_in_cleanup", &[]),
     ("waits_of_devices", &["waiting"]),

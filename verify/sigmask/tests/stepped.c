@@ -2,8 +2,9 @@
 // argument is the call, the second after how many instructions the next signal comes. Exits with 1
 // if the signal's handler runs although the signal is blocked, if it does not find the old action of
 // the call that installs it, if what the handler of another signal does makes it be lost or not be
-// blocked, if the process aborts because the handler ends the thread, or if a backtrace of the handler
-// does not reach the start of the program.
+// blocked, if a signal that its handler's mask does not contain is not handled at once, if the
+// process aborts because the handler ends the thread, or if a backtrace of the handler does not
+// reach the start of the program.
 // With a capital letter as the call, it also exits with 1 if the signal is lost or comes twice, if
 // its handler does not find the old mask of the call that unblocks the signal, if the handler
 // replaces the old mask of the call that blocks the signal, or if a mask is wrong afterwards.
@@ -93,6 +94,16 @@ static void replace(int signal)
     memset(&replaced, 0x55, sizeof replaced);
 }
 static void end_thread(int signal) { pthread_exit(NULL); }
+static volatile int calls;
+static void count_call(int signal) { calls++; }
+// A signal that the mask does not contain is handled before `raise` returns.
+static void raise_other(int signal)
+{
+    sigset_t now;
+    sigprocmask(SIG_BLOCK, NULL, &now);
+    int before = calls;
+    handled |= !sigismember(&now, SIGUSR2) && raise(SIGUSR2) == 0 && calls == before;
+}
 static void *return_at_once(void *unused) { return unused; }
 static void start_and_join(void)
 {
@@ -142,12 +153,16 @@ static int child(char call)
     }
     if (strchr("aem", call))
         set(SIGALRM, end_thread, 0);
+    if (call == 'g') {
+        set(SIGUSR2, count_call, 0);
+        set(SIGALRM, raise_other, 0);
+    }
     if (call == 'x') { // lazy from the start
         sighold(SIGHUP);
         sigrelse(SIGHUP);
     }
     ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-    if (strchr("abekmpqrxyz", call) == NULL)
+    if (strchr("abegkmpqrxyz", call) == NULL)
         sigprocmask(SIG_BLOCK, &alarms, NULL);
     raise(SIGSTOP);
     switch (call) {
@@ -162,6 +177,7 @@ static int child(char call)
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL);
         handled = !(kernels_mask() & 1ul << (SIGALRM - 1));
         break;
+    case 'g': raise(SIGUSR2); break;
     case 'q': contexts_and_jumps(); break;
     case 'x': case 'y': sigprocmask(SIG_BLOCK, &others, &replaced); break;
     case 'z': syscall(SYS_rt_sigprocmask, SIG_BLOCK, &others, &replaced, 8); break;
@@ -286,11 +302,14 @@ int main(int count, char **arguments)
         if (process == 0)
             _exit(call < 'a' ? masks(call) : child(call));
         waitpid(process, &status, 0);
+        long signal = 0;
         for (int i = 0; i < steps; i++) {
-            ptrace(PTRACE_SINGLESTEP, process, NULL, NULL);
+            ptrace(PTRACE_SINGLESTEP, process, NULL, signal);
             waitpid(process, &status, 0);
             if (!WIFSTOPPED(status))
                 return 3;
+            // The call may raise signals.
+            signal = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
             if (ptrace(PTRACE_PEEKUSER, process, 8 * ORIG_RAX, NULL) == SYS_getppid) {
                 kill(process, SIGKILL);
                 printf("%d signals, %d wrong\n", signals, wrong);
@@ -298,7 +317,6 @@ int main(int count, char **arguments)
             }
         }
         syscall(SYS_tgkill, process, process, strchr("bnrxyz", call) ? SIGVTALRM : SIGALRM);
-        long signal = 0;
         while (ptrace(PTRACE_CONT, process, NULL, signal), waitpid(process, &status, 0), WIFSTOPPED(status)) {
             signal = WSTOPSIG(status);
             if (signal == SIGTRAP || signal == SIGSTOP)

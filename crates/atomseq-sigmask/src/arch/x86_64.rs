@@ -214,11 +214,12 @@ pub fn is_main_thread() -> bool {
 }
 
 /// Queues a signal for this process, or for this thread if it was sent to a thread, as it came.
+/// Returns whether it is queued: a sandbox may refuse it.
 ///
 /// # Safety
 ///
 /// `information` is what a handler got.
-pub unsafe fn queue(signal: i32, information: *const libc::siginfo_t) {
+pub unsafe fn queue(signal: i32, information: *const libc::siginfo_t) -> bool {
     // SAFETY: the caller's promise; the other calls only return numbers.
     unsafe {
         let process = call(libc::SYS_getpid, 0, 0, 0, 0) as usize;
@@ -237,8 +238,9 @@ pub unsafe fn queue(signal: i32, information: *const libc::siginfo_t) {
             result = call(libc::SYS_kill, process, signal, 0, 0);
         }
         if result < 0 {
-            call(libc::SYS_tgkill, process, thread, signal, 0);
+            result = call(libc::SYS_tgkill, process, thread, signal, 0);
         }
+        result == 0
     }
 }
 
@@ -896,7 +898,7 @@ unsafe extern "C" fn load_context() -> i32 {
         "5:",
         "stmxcsr dword ptr [rsp - 8]",
         "mov eax, dword ptr [rsp - 8]",
-        "cmp eax, dword ptr [rcx + 24]",
+        "cmp eax, dword ptr [rsi + 448]", // of a copy not where the pointer leads
         "jne 6f",
         "7:",
         ".cfi_remember_state",
@@ -939,7 +941,7 @@ unsafe extern "C" fn load_context() -> i32 {
         "fldenv [rcx]",
         "jmp 5b",
         "6:",
-        "ldmxcsr dword ptr [rcx + 24]",
+        "ldmxcsr dword ptr [rsi + 448]",
         "jmp 7b",
         ".cfi_endproc",
     )
