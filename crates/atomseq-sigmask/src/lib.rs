@@ -95,10 +95,11 @@
 //! * Invalid pointers passed to the C library's functions: they fault in place of `EFAULT`. The
 //!   system calls by `syscall(3)` check them. A handler of that fault that returns, having made the
 //!   old mask's address valid, finds the call restarted.
-//! * Sandboxes: `SECCOMP_MODE_STRICT`, or a filter that kills for `rt_sigprocmask`, ends a program
-//!   that would not have made this call. A filter that a program starts with and that kills for
-//!   `rt_sigqueueinfo` ends it when a signal is deferred; one that refuses that and `kill` and
-//!   `tgkill` drops the signal; and one that refuses `rt_sigprocmask` leaves signals blocked.
+//! * Sandboxes: `SECCOMP_MODE_STRICT`, or a filter that kills for `rt_sigprocmask`, `getpid` or
+//!   `gettid`, ends a program that would not have made this call. A filter that a program starts
+//!   with and that kills for `rt_sigqueueinfo` or `rt_tgsigqueueinfo` ends it when a signal is
+//!   deferred; one that refuses that and `kill` and `tgkill` drops the signal; and one that refuses
+//!   `rt_sigprocmask` leaves signals blocked. With one that refuses `getpid`, nothing is lazy.
 //! * Children of `clone` with `CLONE_VM` that have neither `CLONE_SETTLS` nor `CLONE_VFORK`: they
 //!   share their parent's mask. A parent in `vfork`, or in `clone` with `CLONE_VFORK`, handles no
 //!   signal, not even one that ends it, until the child exits or calls `exec`.
