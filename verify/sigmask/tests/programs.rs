@@ -155,6 +155,28 @@ fn a_plugin_does_not_bind_past_the_library() {
     );
 }
 
+#[test]
+fn a_program_defines_functions_of_the_same_names() {
+    // With `signal` below `sigaction`: the C library has it the other way round.
+    let program = build(
+        "defines",
+        "#include <signal.h>
+         #include <stdio.h>
+         #include <unistd.h>
+         int sigaction(int s, const struct sigaction *a, struct sigaction *o) {
+             puts(\"sigaction\"); return a && signal(s, a->sa_handler) == SIG_ERR ? -1 : 0; }
+         int sigsuspend(const sigset_t *s) { puts(\"sigsuspend\"); return sigpause(*(int *)s); }
+         static int n; static void handle(int s) { n++; }
+         int main(void) {
+             struct sigaction a = {.sa_handler = handle}; sigset_t s; sigemptyset(&s); sigaddset(&s, SIGUSR1);
+             printf(\"%d\\n\", sigaction(SIGUSR1, &a, NULL));
+             sigprocmask(SIG_BLOCK, &s, NULL); raise(SIGUSR1); sigemptyset(&s); sigsuspend(&s);
+             printf(\"%d\\n\", n); }",
+        &["-w"],
+    );
+    same(program.to_str().expect("UTF-8"), &[]);
+}
+
 /// A filter refuses to say which process and which thread this is. To `kill`, the error number is
 /// all processes: the filter ends the program that passes it.
 const UNNUMBERED: &str = r#"
