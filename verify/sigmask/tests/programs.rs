@@ -177,6 +177,30 @@ fn a_program_defines_functions_of_the_same_names() {
     same(program.to_str().expect("UTF-8"), &[]);
 }
 
+#[test]
+fn another_library_looks_symbols_up() {
+    // It looks behind itself, where this library is.
+    let hook = build(
+        "hook",
+        "#define _GNU_SOURCE
+         #include <dlfcn.h>
+         void *dlsym(void *handle, const char *name) {
+             static void *(*real)(void *, const char *);
+             if (!real) real = dlvsym(RTLD_NEXT, \"dlsym\", \"GLIBC_2.2.5\");
+             return real(handle, name); }",
+        &["-shared", "-fPIC"],
+    );
+    for order in ["hook:library", "library:hook"] {
+        let preload = order
+            .replace("hook", &hook.to_string_lossy())
+            .replace("library", &verify_sigmask::library().to_string_lossy());
+        let mut command = without(Path::new("env"));
+        command.arg(format!("LD_PRELOAD={preload}"));
+        let found = output(command.args(["sh", "-c", "kill -0 $$; (exit 3); echo $?"]));
+        assert_eq!(found.stdout, b"3\n", "{order}: {:?}", found.status);
+    }
+}
+
 /// A filter refuses to say which process and which thread this is. To `kill`, the error number is
 /// all processes: the filter ends the program that passes it.
 const UNNUMBERED: &str = r#"
