@@ -1,15 +1,18 @@
-//! Links the unwinder of the standard library into the shared library, which would load
-//! `libgcc_s.so` otherwise. That is most of the time that the library adds to the start of a
-//! program.
+//! How the shared library is linked. Its functions call each other, as the C library's do, and not
+//! what the program defines by the same names. The unwinder of the standard library is in it, since
+//! it would load `libgcc_s.so` otherwise: that is most of the time that the library adds to the
+//! start of a program.
 
 use std::path::Path;
 use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    if std::env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|environment| environment == "gnu")
-        && has_static_unwinder()
-    {
+    if std::env::var("CARGO_CFG_TARGET_ENV").as_deref() != Ok("gnu") {
+        return;
+    }
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
+    if has_static_unwinder() {
         println!("cargo::rustc-cdylib-link-arg=-Wl,--whole-archive,-lgcc_eh,--no-whole-archive");
     }
 }

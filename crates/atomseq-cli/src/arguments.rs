@@ -140,12 +140,7 @@ pub struct Run {
     #[arg(long)]
     pub stats: bool,
     /// The program and its arguments
-    #[arg(
-        value_name = "PROGRAM",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     pub command: Vec<std::ffi::OsString>,
 }
 

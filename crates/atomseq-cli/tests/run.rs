@@ -316,6 +316,10 @@ fn bad_input_gets_one_line_and_a_shells_code() {
         "cannot find /no/such/program",
     );
     assert_eq!(run(&[]).status.code(), Some(2));
+    // An option of this command's that does not exist; the program's own are passed on.
+    assert_eq!(run(&["--stat", "true"]).status.code(), Some(2));
+    assert_eq!(run(&["sh", "-c", "exit 4"]).status.code(), Some(4));
+    one_line(&run(&["--", "--stat"]), 127, "cannot find --stat");
     // What cannot be looked for is not said to be missing: where a file has the place of a
     // directory, and a link that leads to itself.
     let under = format!("{}/program", env!("CARGO_BIN_EXE_atomseq"));

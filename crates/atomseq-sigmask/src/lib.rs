@@ -97,9 +97,10 @@
 //!   old mask's address valid, finds the call restarted.
 //! * Sandboxes that a program starts with, or that a child of `vfork` enters: a filter that kills
 //!   for `rt_sigprocmask`, `rt_sigaction`, `getpid`, `gettid` or `getitimer` ends a program that
-//!   would not have made this call; one that kills for `rt_sigqueueinfo` ends it when a signal is
-//!   deferred; one that refuses that and `kill` and `tgkill` drops the signal; and one that refuses
-//!   `rt_sigprocmask` leaves signals blocked.
+//!   would not have made this call; one that kills for `rt_sigqueueinfo` or `rt_tgsigqueueinfo`
+//!   ends it when a signal is deferred; one that refuses that and `kill` and `tgkill` drops the
+//!   signal; and one that refuses `rt_sigprocmask` leaves signals blocked. With one that refuses
+//!   `getpid`, nothing is lazy.
 //! * A parent in `vfork`, or in `clone` with `CLONE_VM` and `CLONE_VFORK`, handles no signal, not
 //!   even one that ends it, until the child exits or calls `exec`, unless the process has had
 //!   another thread.

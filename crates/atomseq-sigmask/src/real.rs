@@ -39,14 +39,36 @@ pub fn address(function: Function) -> usize {
 #[cold]
 #[inline(never)]
 fn look(index: usize) -> usize {
-    // SAFETY: a name with a zero byte at its end.
-    let address = unsafe { libc::dlsym(libc::RTLD_NEXT, NAMES[index].as_ptr()) } as usize;
-    let address = match address {
+    // SAFETY: names with a zero byte at their ends.
+    let address = unsafe { real_dlsym()(libc::RTLD_NEXT, NAMES[index].as_ptr()) };
+    let address = match address as usize {
         0 => missing as *const () as usize,
         address => address,
     };
     ADDRESSES[index].store(address, Relaxed);
     address
+}
+
+type Dlsym = unsafe extern "C" fn(*mut libc::c_void, *const libc::c_char) -> *mut libc::c_void;
+
+/// Returns the C library's `dlsym`. What a program or another library exports by this name would
+/// look behind itself, and find this library.
+fn real_dlsym() -> Dlsym {
+    static ADDRESS: AtomicUsize = AtomicUsize::new(0);
+    // Relaxed: every thread finds the same address.
+    if ADDRESS.load(Relaxed) == 0 {
+        let (name, version) = (c"dlsym".as_ptr(), c"GLIBC_2.2.5".as_ptr());
+        // SAFETY: strings.
+        let found = unsafe { libc::dlvsym(libc::RTLD_NEXT, name, version) } as usize;
+        let found = if found == 0 {
+            libc::dlsym as *const () as usize
+        } else {
+            found
+        };
+        ADDRESS.store(found, Relaxed);
+    }
+    // SAFETY: the C library's function of this name and type.
+    unsafe { std::mem::transmute::<usize, Dlsym>(ADDRESS.load(Relaxed)) }
 }
 
 /// Stands for what this C library does not have.

@@ -192,6 +192,121 @@ fn a_filter_of_a_constructor_does_not_end_the_program() {
 }
 
 #[test]
+fn a_program_defines_functions_of_the_same_names() {
+    // With `signal` below `sigaction`: the C library has it the other way round.
+    let program = build(
+        "defines",
+        "#include <signal.h>
+         #include <stdio.h>
+         #include <unistd.h>
+         int sigaction(int s, const struct sigaction *a, struct sigaction *o) {
+             puts(\"sigaction\"); return a && signal(s, a->sa_handler) == SIG_ERR ? -1 : 0; }
+         int sigsuspend(const sigset_t *s) { puts(\"sigsuspend\"); return sigpause(*(int *)s); }
+         static int n; static void handle(int s) { n++; }
+         int main(void) {
+             struct sigaction a = {.sa_handler = handle}; sigset_t s; sigemptyset(&s); sigaddset(&s, SIGUSR1);
+             printf(\"%d\\n\", sigaction(SIGUSR1, &a, NULL));
+             sigprocmask(SIG_BLOCK, &s, NULL); raise(SIGUSR1); sigemptyset(&s); sigsuspend(&s);
+             printf(\"%d\\n\", n); }",
+        &["-w"],
+    );
+    same(program.to_str().expect("UTF-8"), &[]);
+}
+
+#[test]
+fn another_library_looks_symbols_up() {
+    // It looks behind itself, where this library is.
+    let hook = build(
+        "hook",
+        "#define _GNU_SOURCE
+         #include <dlfcn.h>
+         void *dlsym(void *handle, const char *name) {
+             static void *(*real)(void *, const char *);
+             if (!real) real = dlvsym(RTLD_NEXT, \"dlsym\", \"GLIBC_2.2.5\");
+             return real(handle, name); }",
+        &["-shared", "-fPIC"],
+    );
+    for order in ["hook:library", "library:hook"] {
+        let preload = order
+            .replace("hook", &hook.to_string_lossy())
+            .replace("library", &verify_sigmask::library().to_string_lossy());
+        let mut command = without(Path::new("env"));
+        command.arg(format!("LD_PRELOAD={preload}"));
+        let found = output(command.args(["sh", "-c", "kill -0 $$; (exit 3); echo $?"]));
+        assert_eq!(found.stdout, b"3\n", "{order}: {:?}", found.status);
+    }
+}
+
+/// A filter refuses to say which process and which thread this is. To `kill`, the error number is
+/// all processes: the filter ends the program that passes it.
+const UNNUMBERED: &str = r#"
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+static volatile int handled;
+static void handle(int signal) { handled++; }
+static void filter(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpid, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_gettid, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_kill, 2, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    struct sock_fprog program = {7, filter};
+    long result;
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    // Not by a function, which the library would see.
+    __asm__ volatile("syscall" : "=a"(result)
+                     : "a"(SYS_prctl), "D"(PR_SET_SECCOMP), "S"(SECCOMP_MODE_FILTER), "d"(&program)
+                     : "rcx", "r11", "memory");
+    if (result)
+        _exit(1);
+}
+int main(int count, char **arguments)
+{
+    if (arguments[1][0] == 'b') {
+        filter();
+        execl(arguments[0], arguments[0], "inherited", NULL);
+    }
+    struct itimerval soon = {.it_value = {0, 1}};
+    sigset_t set;
+    signal(SIGALRM, handle);
+    sigemptyset(&set);
+    sigaddset(&set, SIGALRM);
+    if (arguments[1][0] == 'l')
+        filter();
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    setitimer(ITIMER_REAL, &soon, NULL);
+    do
+        getitimer(ITIMER_REAL, &soon);
+    while (soon.it_value.tv_usec);
+    printf("handled %d\n", handled);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    printf("handled %d\n", handled);
+}
+"#;
+
+#[test]
+fn a_signal_is_not_sent_to_processes_of_an_error_number() {
+    let program = build("unnumbered", UNNUMBERED, &[]);
+    same(program.to_str().expect("UTF-8"), &["before"]);
+    // The signal is dropped.
+    let late = output(with(&program).arg("late"));
+    assert_eq!(late.status.code(), Some(0), "{:?}", late.status);
+    assert!(late.stdout.starts_with(b"handled 0\n"));
+}
+
+#[test]
 fn a_child_of_vfork_does_not_take_its_parents_line() {
     let program = build(
         "vforks",

@@ -207,10 +207,12 @@ pub fn process() -> i32 {
     unsafe { call(libc::SYS_getpid, 0, 0, 0, 0) as i32 }
 }
 
-/// Returns whether this is the thread that the process started with.
+/// Returns whether this is the thread that the process started with: not if a sandbox refuses to
+/// say, since signals could not be queued again.
 pub fn is_main_thread() -> bool {
-    // SAFETY: these calls only return numbers.
-    unsafe { call(libc::SYS_gettid, 0, 0, 0, 0) == call(libc::SYS_getpid, 0, 0, 0, 0) }
+    let process = process();
+    // SAFETY: it only returns a number.
+    process > 0 && unsafe { call(libc::SYS_gettid, 0, 0, 0, 0) } as i32 == process
 }
 
 /// Queues a signal for this process, or for this thread if it was sent to a thread, as it came.
@@ -223,6 +225,10 @@ pub unsafe fn queue(signal: i32, information: *const libc::siginfo_t) -> bool {
     // SAFETY: the caller's promise; the other calls only return numbers.
     unsafe {
         let process = call(libc::SYS_getpid, 0, 0, 0, 0) as usize;
+        // A sandbox refuses: to `kill`, an error number is a group, or all processes.
+        if process as isize <= 0 {
+            return false;
+        }
         let thread = call(libc::SYS_gettid, 0, 0, 0, 0) as usize;
         let (signal, from) = (signal as usize, information as usize);
         let is_thread = (*information).si_code == libc::SI_TKILL;
