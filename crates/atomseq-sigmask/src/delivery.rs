@@ -12,9 +12,8 @@ type Handler = unsafe extern "C-unwind" fn(i32, *mut libc::siginfo_t, *mut libc:
 /// Handles a signal: the program's handler runs if its mask lets the signal in, else the signal is
 /// deferred.
 ///
-/// All signals are blocked at the start, so no handler that jumps away can lose this signal. What
-/// is between the call of the handler and the return is as if the signal had not come yet, or no
-/// more: other signals may come there.
+/// All signals are blocked except while the handler runs. So no handler that jumps away can lose
+/// this signal, and none that interrupts another's return can change what that has read here.
 pub unsafe extern "C-unwind" fn entry(
     signal: i32,
     information: *mut libc::siginfo_t,
@@ -31,8 +30,7 @@ pub unsafe extern "C-unwind" fn entry(
     let kept = (thread.program.load(Relaxed), thread.kernel.load(Relaxed));
     let program = kept.0;
     let lazy = thread.lazy.load(Relaxed);
-    // What the C library itself blocks for a while, as `system` does `SIGCHLD`; and what a handler
-    // blocks that is about to return below: it has not yet.
+    // What the C library itself blocks for a while, as `system` does `SIGCHLD`.
     let hidden = match protects(Protection::Hidden) {
         true => kernel & !program,
         false => 0,
@@ -100,7 +98,7 @@ pub unsafe extern "C-unwind" fn entry(
     unsafe { *mask = program | hidden };
     // The kernel's return does not read this.
     frame.uc_mcontext.gregs[libc::REG_OLDMASK as usize] = (program | hidden) as i64;
-    thread.add_system_calls(1);
+    thread.add_system_calls(2);
     compiler_fence(SeqCst);
     arch::set_mask(blocked);
     // SAFETY: the program installed this address as a handler. One without `SA_SIGINFO` finds more
@@ -110,6 +108,9 @@ pub unsafe extern "C-unwind" fn entry(
         handler(signal, information, frame);
     }
     compiler_fence(SeqCst);
+    if !EAGER.load(Relaxed) {
+        arch::set_mask(!0);
+    }
     // The handler may have let another context run, and this one go on in another thread.
     let thread = Thread::block();
     // SAFETY: the mask lies in this handler's frame.
@@ -147,13 +148,6 @@ pub unsafe extern "C-unwind" fn entry(
     };
     // SAFETY: the mask lies in this handler's frame.
     unsafe { *mask = kernel ^ edited | no_longer };
-    compiler_fence(SeqCst);
-    if EAGER.load(Relaxed) {
-        // The handler of another signal has ended it meanwhile.
-        thread.set_both(after);
-        // SAFETY: the mask lies in this handler's frame.
-        unsafe { *mask = after };
-    }
 }
 
 /// Returns whether a handler of this frame is on a signal stack.

@@ -135,11 +135,8 @@
 //! * Handlers that the C library itself installs: that of `profil(3)`, and that of `SIGALRM` while
 //!   `lckpwdf` or a function of `utmpx.h` waits for a lock, if another handler changes the action
 //!   meanwhile.
-//! * A change that a handler makes to the mask in its `ucontext`, if it has interrupted another
-//!   handler's return between two instructions there: the change may stay where without the library
-//!   that return would restore the mask. If it starts the first thread there, the mask may lack
-//!   what was blocked lazily.
-//! * Such a change in the microsecond in which `system` begins or ends: it does not stay.
+//! * A change that a handler makes to the mask in its `ucontext` in the microsecond in which
+//!   `system` begins or ends: it does not stay.
 //! * A jump out of a call that waits with another mask, within a handler that has interrupted
 //!   another such call before its system call: the next handler there runs with the thread's mask.
 //! * The memory of the old mask, and the program counter, of a call that changes the mask, in a

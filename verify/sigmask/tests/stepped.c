@@ -1,7 +1,8 @@
 // Executes one call instruction by instruction, once for each, and sends a signal there. The first
 // argument is the call, the second after how many instructions the next signal comes. Exits with 1
-// if the signal's handler runs although the signal is blocked, if it does not find the old action of
-// the call that installs it, if what the handler of another signal does makes it be lost or not be
+// if the signal's handler runs although the signal is blocked, also after the handler of another
+// signal has interrupted the return of a third one's, if it does not find the old action of the call
+// that installs it, if what the handler of another signal does makes it be lost or not be
 // blocked, if a signal that its handler's mask does not contain is not handled at once, if the
 // process aborts because the handler ends the thread, or if a backtrace of the handler does not
 // reach the start of the program.
@@ -104,6 +105,7 @@ static void raise_other(int signal)
     int before = calls;
     handled |= !sigismember(&now, SIGUSR2) && raise(SIGUSR2) == 0 && calls == before;
 }
+static void reset(int signal) { set(SIGALRM, SIG_DFL, 0); }
 static void *return_at_once(void *unused) { return unused; }
 static void start_and_join(void)
 {
@@ -157,6 +159,11 @@ static int child(char call)
         set(SIGUSR2, count_call, 0);
         set(SIGALRM, raise_other, 0);
     }
+    if (strchr("hl", call)) { // of the other: the handler is on a signal stack, or resets SIGALRM's
+        sigaltstack(&stack, NULL);
+        set(SIGUSR2, count_call, 0);
+        set(SIGVTALRM, call == 'h' ? ignore : reset, call == 'h' ? SA_ONSTACK : 0);
+    }
     if (call == 'x') { // lazy from the start
         sighold(SIGHUP);
         sigrelse(SIGHUP);
@@ -177,7 +184,7 @@ static int child(char call)
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL);
         handled = !(kernels_mask() & 1ul << (SIGALRM - 1));
         break;
-    case 'g': raise(SIGUSR2); break;
+    case 'g': case 'h': case 'l': raise(SIGUSR2); break;
     case 'q': contexts_and_jumps(); break;
     case 'x': case 'y': sigprocmask(SIG_BLOCK, &others, &replaced); break;
     case 'z': syscall(SYS_rt_sigprocmask, SIG_BLOCK, &others, &replaced, 8); break;
@@ -191,6 +198,8 @@ static int child(char call)
     default: return 2;
     }
     syscall(SYS_getppid);
+    if (strchr("hl", call)) // blocked
+        raise(SIGALRM);
     if (strchr("xyz", call))
         return saw_change != (*(unsigned char *)&replaced == 0x55);
     if (call != 'r')
@@ -316,7 +325,7 @@ int main(int count, char **arguments)
                 return wrong != 0;
             }
         }
-        syscall(SYS_tgkill, process, process, strchr("bnrxyz", call) ? SIGVTALRM : SIGALRM);
+        syscall(SYS_tgkill, process, process, strchr("bhlnrxyz", call) ? SIGVTALRM : SIGALRM);
         while (ptrace(PTRACE_CONT, process, NULL, signal), waitpid(process, &status, 0), WIFSTOPPED(status)) {
             signal = WSTOPSIG(status);
             if (signal == SIGTRAP || signal == SIGSTOP)

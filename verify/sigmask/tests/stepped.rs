@@ -11,13 +11,14 @@ use verify_sigmask::{compile, output, with, without};
 /// `syscall`, whose new handler must find the old action; `sighold` whose signal must be blocked if
 /// a handler starts a thread; `prctl` of a filter with such a handler; `sigaction`, and `sighold`
 /// and `sigrelse` without and with a second thread, whose signal's handler calls `pthread_exit`;
-/// `raise` of another signal, which this one's handler raises too.
+/// `raise` of another signal, which this one's handler raises too; and of one whose handler another
+/// handler interrupts, on a signal stack or with a `sigaction`.
 /// While the signal is blocked: a handler on a signal stack; `fork`; `sighold` of others; `ppoll`;
 /// `makecontext` of a small stack; `read`; `swapcontext`; `vfork`. And what blocks it:
 /// `swapcontext` and `sigprocmask`; `siglongjmp`; `sigprocmask`.
-const CALLS: [&str; 26] = [
-    "i", "d", "o", "s", "c", "t", "r", "k", "b", "n", "a", "m", "e", "g", "B", "F", "H", "P", "L",
-    "M", "R", "S", "V", "C", "J", "K",
+const CALLS: [&str; 28] = [
+    "i", "d", "o", "s", "c", "t", "r", "k", "b", "n", "a", "m", "e", "g", "h", "l", "B", "F", "H",
+    "P", "L", "M", "R", "S", "V", "C", "J", "K",
 ];
 
 /// The windows of the mistakes that this test has found had 28 instructions.
