@@ -637,7 +637,7 @@ pub fn begin() {
     // SAFETY: zeros are a valid value.
     let mut value: libc::itimerval = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes the value.
-    unsafe { libc::getitimer(libc::ITIMER_REAL, &mut value) };
+    unsafe { arch::interval_timer(&mut value) };
     if (value.it_interval.tv_sec, value.it_interval.tv_usec) != (0, 0) {
         keep_for_timer(libc::SIGALRM);
     }

@@ -322,11 +322,11 @@ extern "C-unwind" fn begin() {
     control::begin();
     real::resolve();
     // Valgrind ignores the mask that a handler sets in its `ucontext`.
-    // SAFETY: before `main`, and the string is only read here.
-    let is_valgrind = unsafe {
-        let preload = libc::getenv(c"LD_PRELOAD".as_ptr());
-        !preload.is_null() && !libc::strstr(preload, c"/vgpreload_".as_ptr()).is_null()
-    };
+    let is_valgrind = real::getenv(c"LD_PRELOAD").is_some_and(|preload| {
+        let name = b"/vgpreload_";
+        let mut places = preload.to_bytes().windows(name.len());
+        places.any(|place| place == name)
+    });
     if is_valgrind {
         end_laziness();
     }
