@@ -69,8 +69,9 @@ fn store(signal: i32, action: Action) {
 ///
 /// A valid set.
 pub unsafe fn set_of(set: *const libc::sigset_t) -> u64 {
-    // SAFETY: the caller's promise; a set is at least as large, and aligned.
-    unsafe { *set.cast::<u64>() }
+    // SAFETY: the caller's promise; a set is at least as large. The kernel's calls take one at any
+    // address.
+    unsafe { set.cast::<u64>().read_unaligned() }
 }
 
 /// Returns a set with these signals.
@@ -370,7 +371,7 @@ static HAS_SIGNAL_STACK: AtomicBool = AtomicBool::new(false);
 pub unsafe extern "C-unwind" fn sigaltstack(new: usize, old: usize) -> i32 {
     const FLAGS: usize = std::mem::offset_of!(libc::stack_t, ss_flags);
     let sets = || {
-        let flags = arch::read(new + FLAGS).unwrap_or(0) as i32;
+        let flags = arch::read(new.wrapping_add(FLAGS)).unwrap_or(0) as i32;
         flags & libc::SS_DISABLE == 0
     };
     // The stack of a child of `vfork` is its own, but this memory is its parent's.
@@ -636,7 +637,7 @@ pub fn begin() {
     // SAFETY: zeros are a valid value.
     let mut value: libc::itimerval = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes the value.
-    unsafe { libc::getitimer(libc::ITIMER_REAL, &mut value) };
+    unsafe { arch::interval_timer(&mut value) };
     if (value.it_interval.tv_sec, value.it_interval.tv_usec) != (0, 0) {
         keep_for_timer(libc::SIGALRM);
     }

@@ -103,8 +103,7 @@ pub unsafe extern "C-unwind" fn finish(link: *const libc::ucontext_t) -> ! {
         // SAFETY: `uc_link` is a valid context by the contract of `makecontext`.
         status = unsafe { libc::setcontext(link) };
     }
-    // SAFETY: it takes a number, and does not return.
-    unsafe { libc::exit(status) }
+    real::exit(status)
 }
 
 /// A pair of words, which are returned in rax and rdx.

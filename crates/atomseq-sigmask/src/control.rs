@@ -83,13 +83,8 @@ pub fn protects(protection: Protection) -> bool {
 pub fn begin() {
     #[cfg(feature = "unstable-controls")]
     {
-        // SAFETY: before `main`; the string is only read here.
-        let without = unsafe {
-            let value = libc::getenv(c"ATOMSEQ_SIGMASK_WITHOUT".as_ptr());
-            if value.is_null() {
-                return;
-            }
-            std::ffi::CStr::from_ptr(value)
+        let Some(without) = crate::real::getenv(c"ATOMSEQ_SIGMASK_WITHOUT") else {
+            return;
         };
         let index = NAMES
             .iter()

@@ -121,8 +121,11 @@
 //! * Signals that the kernel or another process sends to a thread, not by `tgkill` (`SIGPIPE`,
 //!   `F_SETOWN_EX`, `rt_tgsigqueueinfo`), or a handler by `pthread_sigqueue`: one that was deferred
 //!   is pending for the process.
-//! * Tracers and backtraces: a tracer sees a deferred signal twice, and a backtrace of a handler
-//!   has a frame of this library.
+//! * Tracers and backtraces: a tracer sees a deferred signal twice, and one whose default action
+//!   ends the process; if it discards the latter's second arrival, others stay blocked. A backtrace
+//!   of a handler has a frame of this library.
+//! * The mask of a thread that is cancelled in `system`: it lacks `SIGCHLD`, which the C library
+//!   leaves blocked.
 //! * Children: they inherit `LD_PRELOAD`. A child with another C library or for another processor
 //!   may say that it cannot load this one, or not start. A program starts a tenth of a millisecond
 //!   later, and `fork` takes some tens of microseconds more: of the programs in BENCHMARKS.md, bash

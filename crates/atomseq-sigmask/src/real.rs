@@ -1,5 +1,6 @@
 //! The C library's functions that this library's take the place of.
 
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Declares one number and one name a function.
@@ -11,8 +12,8 @@ macro_rules! functions {
         #[repr(usize)]
         pub enum Function { $($name),* }
 
-        const NAMES: &[&std::ffi::CStr] = &[$(
-            match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+        const NAMES: &[&CStr] = &[$(
+            match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                 Ok(name) => name,
                 Err(_) => panic!("a name with a zero byte"),
             }
@@ -82,6 +83,27 @@ extern "C-unwind" fn missing() -> isize {
 pub fn resolve() {
     for index in 0..NAMES.len() {
         look(index);
+    }
+}
+
+/// Calls the C library's `getenv`: before `main`, and the string is only read there.
+pub fn getenv(name: &CStr) -> Option<&'static CStr> {
+    type Getenv = unsafe extern "C-unwind" fn(*const libc::c_char) -> *const libc::c_char;
+    // SAFETY: the C library's function of this name and type; what it returns is a string.
+    unsafe {
+        let getenv: Getenv = std::mem::transmute(address(Function::getenv));
+        let value = getenv(name.as_ptr());
+        (!value.is_null()).then(|| CStr::from_ptr(value))
+    }
+}
+
+/// Calls the C library's `exit`.
+pub fn exit(status: i32) -> ! {
+    type Exit = unsafe extern "C-unwind" fn(i32) -> !;
+    // SAFETY: the C library's function of this name and type.
+    unsafe {
+        let exit: Exit = std::mem::transmute(address(Function::exit));
+        exit(status)
     }
 }
 

@@ -5,8 +5,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 use crate::action::to_set;
-use crate::mask;
 use crate::thread::{Thread, bit};
+use crate::{arch, mask, real};
 
 /// The variable with the number of the process that prints.
 pub const VARIABLE: &std::ffi::CStr = c"ATOMSEQ_SIGMASK_STATS";
@@ -22,12 +22,16 @@ static FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Looks whether this is the process that prints.
 pub fn begin() {
-    // SAFETY: before `main`, and the string is only read here; the other calls take numbers.
+    let Some(wanted) = real::getenv(VARIABLE) else {
+        return;
+    };
+    let wanted = wanted.to_str().ok().and_then(|text| text.parse().ok());
+    // Not if it is not asked for: a filter may kill for this call.
+    if wanted != Some(arch::process()) {
+        return;
+    }
+    // SAFETY: these calls take numbers.
     unsafe {
-        let wanted = libc::getenv(VARIABLE.as_ptr());
-        if wanted.is_null() || libc::atoi(wanted) != libc::getpid() {
-            return;
-        }
         let Some(file) = file(libc::STDERR_FILENO) else {
             return;
         };
@@ -40,7 +44,7 @@ pub fn begin() {
             .map(|least| libc::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, least))
             .find(|&copy| copy >= 0);
         COPY.store(copy.unwrap_or(-1), Relaxed);
-        PRINTS.store(libc::getpid(), Relaxed);
+        PRINTS.store(arch::process(), Relaxed);
     }
 }
 
@@ -80,8 +84,7 @@ pub fn print() {
         return;
     }
     // A child of `vfork` has this very memory.
-    // SAFETY: it only returns a number.
-    let process = unsafe { libc::getpid() };
+    let process = arch::process();
     if PRINTS.load(Relaxed) != process || PRINTS.swap(0, Relaxed) != process {
         return;
     }

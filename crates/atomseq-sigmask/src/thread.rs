@@ -54,7 +54,7 @@ pub struct Thread {
     /// is lazy.
     pub ready: AtomicU32,
     /// The number of the process that runs on this memory as a child of `vfork`, or 0. A child of
-    /// that by `fork` finds its parent's number.
+    /// that by `fork` finds its parent's number, and forgets it.
     pub vforked: AtomicU32,
     /// The kernel's mask. Of lazy signals it may show too many, which costs a system call.
     pub kernel: AtomicU64,
@@ -160,7 +160,15 @@ impl Thread {
     /// Returns whether this process is a child of `vfork`, so that this memory is its parent's.
     pub fn is_vforked(&self) -> bool {
         let process = self.vforked.load(Relaxed);
-        process != 0 && process == arch::process() as u32
+        if process == 0 {
+            return false;
+        }
+        let is_this = process == arch::process() as u32;
+        if !is_this {
+            // A child of that by `fork`, on its own memory. Its children may get the number.
+            self.vforked.store(0, Relaxed);
+        }
+        is_this
     }
 
     /// A handler is called on a signal stack, after which the kernel has the program's mask.
@@ -314,11 +322,11 @@ extern "C-unwind" fn begin() {
     control::begin();
     real::resolve();
     // Valgrind ignores the mask that a handler sets in its `ucontext`.
-    // SAFETY: before `main`, and the string is only read here.
-    let is_valgrind = unsafe {
-        let preload = libc::getenv(c"LD_PRELOAD".as_ptr());
-        !preload.is_null() && !libc::strstr(preload, c"/vgpreload_".as_ptr()).is_null()
-    };
+    let is_valgrind = real::getenv(c"LD_PRELOAD").is_some_and(|preload| {
+        let name = b"/vgpreload_";
+        let mut places = preload.to_bytes().windows(name.len());
+        places.any(|place| place == name)
+    });
     if is_valgrind {
         end_laziness();
     }

@@ -2818,6 +2818,37 @@ static void forked_in_vfork(int argument)
     show_pending("blocked");
     unblock(SIGUSR1);
 }
+static int new_numbers(void) { return unshare(CLONE_NEWPID) && unshare(CLONE_NEWUSER | CLONE_NEWPID); }
+// Its child has the number of the child of `vfork`, in another namespace, and starts a thread.
+static void numbered_in_vfork(int argument)
+{
+    signal(SIGUSR1, shows_mask);
+    if (new_numbers())
+        printf("no namespaces\n");
+    block(SIGUSR1);
+    if (fork() == 0) {
+        pthread_t thread;
+        int blocked = -1;
+        pthread_create(&thread, NULL, is_blocked, &blocked);
+        pthread_join(thread, NULL);
+        printf("  blocked in a thread %d\n", blocked);
+        fflush(stdout);
+        _exit(0);
+    }
+    wait(NULL);
+}
+static void vforks_first(int argument)
+{
+    if (new_numbers())
+        printf("no namespaces\n");
+    fflush(stdout);
+    if (vfork() == 0) {
+        in_child("numbered", numbered_in_vfork, 0);
+        fflush(stdout);
+        _exit(0);
+    }
+    wait(NULL);
+}
 static void forks_in_vfork(void)
 {
     fflush(stdout);
@@ -2828,6 +2859,7 @@ static void forks_in_vfork(void)
     }
     wait(NULL);
     forked_in_vfork(0);
+    in_child("first", vforks_first, 0);
 }
 
 // A signal that stops the process ends this wait too: a handler that runs then is not in it.
@@ -2949,7 +2981,6 @@ static int finishes(pid_t child, int most)
     kill(child, SIGKILL);
     return 0;
 }
-static int new_numbers(void) { return unshare(CLONE_NEWPID) && unshare(CLONE_NEWUSER | CLONE_NEWPID); }
 static void forks_with_number(void)
 {
     pthread_t thread;

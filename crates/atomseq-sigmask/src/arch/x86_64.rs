@@ -201,6 +201,17 @@ pub unsafe fn signal_stack(new: usize, old: usize) -> isize {
     unsafe { call(libc::SYS_sigaltstack, new, old, 0, 0) }
 }
 
+/// `getitimer` of the timer whose signal is `SIGALRM`.
+///
+/// # Safety
+///
+/// The kernel writes there.
+pub unsafe fn interval_timer(value: *mut libc::itimerval) {
+    let timer = libc::ITIMER_REAL as usize;
+    // SAFETY: the caller's promise.
+    unsafe { call(libc::SYS_getitimer, timer, value as usize, 0, 0) };
+}
+
 /// Returns the number of this process.
 pub fn process() -> i32 {
     // SAFETY: it only returns a number.
