@@ -205,48 +205,6 @@ fn hand_over_one(thread: &Thread, signal: i32) {
     unsafe { arch::kernels_sigaction(signal, &raw const action as usize, 0) };
 }
 
-/// The signals that `system` ignores meanwhile. It restores the kernel's actions at the end.
-const SYSTEM: [i32; 2] = [libc::SIGINT, libc::SIGQUIT];
-
-/// What [`after_system`] restores: which signals were unfit for being lazy, and the actions.
-pub struct BeforeSystem(u64, [Action; 2]);
-
-/// Before `system`: its signals are not lazy meanwhile, nor if a handler jumps out of it.
-pub fn before_system(thread: &Thread) -> BeforeSystem {
-    let signals = bit(SYSTEM[0]) | bit(SYSTEM[1]);
-    let unfit = UNFIT.fetch_or(signals, Relaxed) & signals;
-    thread.exclude(signals);
-    BeforeSystem(unfit, SYSTEM.map(of))
-}
-
-/// After `system`: whatever handlers have made of the actions meanwhile, the C library has restored
-/// those of the kernel.
-pub fn after_system(BeforeSystem(unfit, actions): BeforeSystem) {
-    let thread = Thread::block();
-    thread.add_system_calls(2);
-    let mask = arch::change_mask(libc::SIG_SETMASK, !0);
-    for (signal, action) in SYSTEM.into_iter().zip(actions) {
-        let signal_bit = bit(signal);
-        if INSTALLED.load(Relaxed) & signal_bit != 0 {
-            store(signal, action);
-        }
-        if EAGER.load(Relaxed) {
-            // A handler has ended that signals are lazy, and `entry` was restored.
-            hand_over_one(thread, signal);
-            continue;
-        }
-        if unfit & signal_bit == 0 {
-            UNFIT.fetch_and(!signal_bit, Relaxed);
-        }
-        if thread.can_be_lazy() {
-            thread
-                .untried
-                .store(thread.untried.load(Relaxed) | signal_bit, Relaxed);
-        }
-    }
-    arch::set_mask(mask);
-}
-
 /// `sigaction`.
 ///
 /// # Safety

@@ -60,8 +60,6 @@ protections! {
     Excluding "excluding";
     /// A signal that arrives while a thread is being started finds the mask.
     Starting "starting";
-    /// A handler finds what the C library blocks by itself.
-    Hidden "hidden";
 }
 
 #[cfg(feature = "unstable-controls")]

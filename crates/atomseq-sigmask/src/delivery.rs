@@ -30,11 +30,6 @@ pub unsafe extern "C-unwind" fn entry(
     let kept = (thread.program.load(Relaxed), thread.kernel.load(Relaxed));
     let program = kept.0;
     let lazy = thread.lazy.load(Relaxed);
-    // What the C library itself blocks for a while, as `system` does `SIGCHLD`.
-    let hidden = match protects(Protection::Hidden) {
-        true => kernel & !program,
-        false => 0,
-    };
     let signal_bit = bit(signal);
     // A wait with another mask lets signals in that the mask after it blocks.
     if program & lazy & signal_bit & !kernel != 0 && protects(Protection::Deferral) {
@@ -49,7 +44,7 @@ pub unsafe extern "C-unwind" fn entry(
             if protects(Protection::Restart) {
                 arch::restart(frame);
             }
-            *mask = program | hidden;
+            *mask = program;
         }
         thread.kernel.store(program, Relaxed);
         return;
@@ -77,7 +72,7 @@ pub unsafe extern "C-unwind" fn entry(
     }
     let (base, kernel_base) = match wait::interrupted(thread, frame, signal) {
         Some(waiting) if protects(Protection::Waiting) => (waiting, waiting),
-        _ => (program | hidden, kernel),
+        _ => (program, kernel),
     };
     let mut added = action.mask;
     if action.flags & libc::SA_NODEFER == 0 {
@@ -95,9 +90,9 @@ pub unsafe extern "C-unwind" fn entry(
     thread.program.store((base | added) & !UNBLOCKABLE, Relaxed);
     thread.kernel.store(blocked, Relaxed);
     // SAFETY: the handler reads the program's mask there, and may change it.
-    unsafe { *mask = program | hidden };
+    unsafe { *mask = program };
     // The kernel's return does not read this.
-    frame.uc_mcontext.gregs[libc::REG_OLDMASK as usize] = (program | hidden) as i64;
+    frame.uc_mcontext.gregs[libc::REG_OLDMASK as usize] = program as i64;
     thread.add_system_calls(2);
     compiler_fence(SeqCst);
     arch::set_mask(blocked);
@@ -122,7 +117,7 @@ pub unsafe extern "C-unwind" fn entry(
     if alternate {
         thread.leave_signal_stack();
     }
-    if after != program && hidden == 0 && protects(Protection::Context) {
+    if after != program && protects(Protection::Context) {
         thread.set_both(after);
         return;
     }
@@ -140,14 +135,8 @@ pub unsafe extern "C-unwind" fn entry(
         no_longer = program;
     }
     thread.kernel.store(kept.1 | no_longer, Relaxed);
-    // The C library restores the mask that it has changed: what the handler makes of it is the
-    // kernel's alone.
-    let edited = match hidden {
-        0 => 0,
-        hidden => after ^ (program | hidden),
-    };
     // SAFETY: the mask lies in this handler's frame.
-    unsafe { *mask = kernel ^ edited | no_longer };
+    unsafe { *mask = kernel | no_longer };
 }
 
 /// Returns whether a handler of this frame is on a signal stack.

@@ -1,7 +1,5 @@
 //! Functions that are the C library's, once the kernel knows the mask.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use crate::arch::published;
 use crate::real::{Function, address};
 use crate::thread::{self, Thread, bit};
@@ -19,7 +17,7 @@ macro_rules! all_functions {
             aio_read aio_write aio_fsync lio_listio aio_read64 aio_write64 aio_fsync64 lio_listio64
             system _exit _Exit quick_exit prctl
             // These are not: what a program defines by their names is not called in their place.
-            exit getenv
+            exit getenv _pthread_cleanup_push _pthread_cleanup_pop
         }
     };
 }
@@ -103,33 +101,6 @@ unsafe extern "C-unwind" fn abort() -> ! {
         let abort: Abort = std::mem::transmute(address(Function::abort));
         abort()
     }
-}
-
-/// `system`: the C library restores the mask and two actions at the end, so what a handler changes
-/// of those meanwhile, or in its `ucontext`, does not stay.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn system(command: *const libc::c_char) -> i32 {
-    type System = unsafe extern "C-unwind" fn(*const libc::c_char) -> i32;
-    let before = Thread::current().map(|thread| {
-        // Those of a child of `vfork` are the kernel's, but this memory is its parent's.
-        let actions = (!thread.is_vforked()).then(|| action::before_system(thread));
-        thread.publish();
-        (actions, thread.program.load(Relaxed))
-    });
-    // SAFETY: the C library's function of this name and type, and the caller's promise.
-    let status = unsafe {
-        let system: System = std::mem::transmute(address(Function::system));
-        system(command)
-    };
-    if let Some((actions, mask)) = before {
-        if let Some(actions) = actions {
-            action::after_system(actions);
-        }
-        if Thread::current().is_some() {
-            mask::change(libc::SIG_SETMASK, mask);
-        }
-    }
-    status
 }
 
 /// Exports functions that end the process without destructors.

@@ -24,8 +24,7 @@
 //! These are the invariants. `thread` maintains them, and all else relies on them:
 //!
 //! 1. A signal that the kernel blocks is blocked by the program's mask, except in `entry`, which
-//!    runs with all signals blocked, and while the C library blocks it by itself, as `system` does
-//!    `SIGCHLD`: then a handler's mask has it.
+//!    runs with all signals blocked, and while the C library blocks all by itself.
 //! 2. A signal that the program's mask blocks, but not the kernel's, is *lazy*: `entry` is its
 //!    handler in the kernel, it is a standard signal of which nothing depends on when it was
 //!    dequeued ([`thread::NEVER`]), and the process has had one thread, no small stack, and no
@@ -124,8 +123,6 @@
 //! * Tracers and backtraces: a tracer sees a deferred signal twice, and one whose default action
 //!   ends the process; if it discards the latter's second arrival, others stay blocked. A backtrace
 //!   of a handler has a frame of this library.
-//! * The mask of a thread that is cancelled in `system`: it lacks `SIGCHLD`, which the C library
-//!   leaves blocked.
 //! * Children: they inherit `LD_PRELOAD`. A child with another C library or for another processor
 //!   may say that it cannot load this one, or not start. A program starts a tenth of a millisecond
 //!   later, and `fork` takes some tens of microseconds more: of the programs in BENCHMARKS.md, bash
@@ -138,8 +135,8 @@
 //! * Handlers that the C library itself installs: that of `profil(3)`, and that of `SIGALRM` while
 //!   `lckpwdf` or a function of `utmpx.h` waits for a lock, if another handler changes the action
 //!   meanwhile.
-//! * A change that a handler makes to the mask in its `ucontext` in the microsecond in which
-//!   `system` begins or ends: it does not stay.
+//! * The handler of `SIGCHLD`, for the command of a `system` out of which a handler jumps: it finds
+//!   `SIGINT` and `SIGQUIT` still ignored.
 //! * A jump out of a call that waits with another mask, within a handler that has interrupted
 //!   another such call before its system call: the next handler there runs with the thread's mask.
 //! * The memory of the old mask, and the program counter, of a call that changes the mask, in a
@@ -184,6 +181,8 @@ mod mask;
 mod real;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod statistics;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod system;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod thread;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]

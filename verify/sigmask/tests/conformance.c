@@ -2572,6 +2572,64 @@ static void actions_in_system(void)
         in_child("system", interrupt_after_system, kind);
     in_child("jump", interrupt_after_jump, SIGALRM);
 }
+// What a command's status is, what it inherits, and what is left of it when a handler jumps away.
+static void show_interrupts(const char *what)
+{
+    static const int signals[] = {SIGINT, SIGQUIT, SIGCHLD};
+    struct sigaction action;
+    printf("  %s:", what);
+    for (unsigned i = 0; i < sizeof signals / sizeof *signals; i++) {
+        sigaction(signals[i], NULL, &action);
+        printf(" %s", action.sa_handler == SIG_IGN ? "ignored" : action.sa_handler == SIG_DFL ? "default" : "handled");
+    }
+    printf(", mask %016lx\n", mask_now());
+}
+static volatile int is_left;
+static void commands_within(int signal)
+{
+    show_interrupts("within");
+    printf("  status %x\n", system("kill -INT $$; exit 2"));
+    show_interrupts("after the inner one");
+}
+static void jumps_away(int signal) { is_left = 1; siglongjmp(buffer, 1); }
+static void reaps_command(int signal) { if (!is_left) show_interrupts("reaped"); }
+static void run_commands(int kind)
+{
+    char line[200];
+    signal(SIGINT, kind % 3 == 0 ? SIG_DFL : kind % 3 == 1 ? SIG_IGN : handler);
+    signal(SIGUSR1, commands_within);
+    signal(SIGUSR2, jumps_away);
+    signal(SIGCHLD, kind < 3 ? SIG_DFL : reaps_command);
+    block(SIGHUP);
+    printf("%d\n", system(NULL));
+    static const char *commands[] = {"exit 3", "kill -INT $$", "kill -TERM $$", "no_such_command_here 2>&-", "",
+                                     "grep -i 'sig[bi]' /proc/self/status", "kill -USR1 $PPID; sleep 0.05",
+                                     "kill -INT $PPID; exit 4", "kill -QUIT $PPID; exit 5", "-c true 2>&-", "+x"};
+    for (unsigned i = 0; i < sizeof commands / sizeof *commands; i++) {
+        fflush(stdout);
+        errno = 0;
+        printf("%s: %x\n", commands[i], system(commands[i]));
+        show_interrupts("afterwards");
+    }
+    if (sigsetjmp(buffer, 1) == 0) {
+        snprintf(line, sizeof line, "sleep 0.2; kill -USR2 %d; sleep 10; echo not killed", getpid());
+        system(line);
+    }
+    show_interrupts("jumped");
+    printf("children %d\n", waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD);
+    struct rlimit none = {1, 1};
+    setrlimit(RLIMIT_NPROC, &none);
+    ignore_result(setuid(65534));
+    errno = 0;
+    int status = system("exit 3");
+    printf("no processes: %x, %d\n", status, errno);
+    show_interrupts("afterwards");
+}
+static void commands(void)
+{
+    for (int kind = 0; kind < 6; kind++)
+        in_child("commands", run_commands, kind);
+}
 // What the C library blocks by itself is not saved when a thread jumps or switches afterwards.
 static void hidden_from_jumps(void)
 {
@@ -3105,7 +3163,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(ignored_defaults), CASE(one_shot_twice), CASE(defaults_in_waits), CASE(signal_stacks),
     CASE(queued_for_thread), CASE(uninterrupted), CASE(cancelled), CASE(inherited_timers),
     CASE(edited_masks), CASE(starting_threads), CASE(hidden_masks), CASE(closes),
-    CASE(actions_in_system),
+    CASE(actions_in_system), CASE(commands),
     CASE(saved_in_cleanup), CASE(waits_of_devices), CASE(aborts_blocked),
     CASE(defaults_of_threads), CASE(switched_actions), CASE(forks_in_vfork), CASE(locks_of_accounts), CASE(same_number),
     CASE(stopped_waits), CASE(stopped_at_handlers), CASE(stores_old_mask), CASE(handled_calls), CASE(without_memory),
