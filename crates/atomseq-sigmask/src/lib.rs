@@ -129,7 +129,8 @@
 //!   takes 1.12 to 1.21 of the time for each child and Emacs 1.11 to 1.16.
 //! * Interruption by two signals in the same microsecond, one of them blocked lazily: the call of
 //!   the C library may be restarted after the handler of the other.
-//! * `sigvec`, which only programs that were linked with a glibc before 2.21 can call.
+//! * `sigvec`, which only programs that were linked with a glibc before 2.21 can call, and the
+//!   signal stack of `sigstack`.
 //! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask, and cancellable
 //!   calls from 2.41 on, which take their number from a register, are not restarted.
 //! * Handlers that the C library itself installs: that of `profil(3)`, and that of `SIGALRM` while
