@@ -121,6 +121,9 @@
 //! * Signals that the kernel or another process sends to a thread, not by `tgkill` (`SIGPIPE`,
 //!   `F_SETOWN_EX`, `rt_tgsigqueueinfo`), or a handler by `pthread_sigqueue`: one that was deferred
 //!   is pending for the process.
+//! * Programs that step through themselves with the processor's trap flag: a call that changes the
+//!   mask does not return, and one that changes an action, or a handler that sets the flag and
+//!   returns, ends the process, since `SIGTRAP` is blocked there.
 //! * Tracers and backtraces: a tracer sees a deferred signal twice, and a backtrace of a handler
 //!   has a frame of this library.
 //! * Children: they inherit `LD_PRELOAD`. A child with another C library or for another processor
