@@ -26,7 +26,10 @@ pub unsafe extern "C-unwind" fn entry(
     // SAFETY: the mask that the kernel's return sets.
     let kernel = unsafe { *mask };
     let thread = Thread::interrupted(kernel);
-    arch::restart_sequence(frame, thread, kernel);
+    // A trap after each instruction would restart it for ever.
+    if signal != libc::SIGTRAP {
+        arch::restart_sequence(frame, thread, kernel);
+    }
     let kept = (thread.program.load(Relaxed), thread.kernel.load(Relaxed));
     let program = kept.0;
     let lazy = thread.lazy.load(Relaxed);

@@ -120,6 +120,9 @@
 //! * Signals that the kernel or another process sends to a thread, not by `tgkill` (`SIGPIPE`,
 //!   `F_SETOWN_EX`, `rt_tgsigqueueinfo`), or a handler by `pthread_sigqueue`: one that was deferred
 //!   is pending for the process.
+//! * Programs that step through themselves with the processor's trap flag: a call that changes an
+//!   action, or a handler that sets the flag and returns, ends the process, since `SIGTRAP` is
+//!   blocked there. A trap does not restart a change of the mask.
 //! * Tracers and backtraces: a tracer sees a deferred signal twice, and one whose default action
 //!   ends the process; if it discards the latter's second arrival, others stay blocked. A backtrace
 //!   of a handler has a frame of this library.
@@ -129,7 +132,8 @@
 //!   takes 1.12 to 1.21 of the time for each child and Emacs 1.11 to 1.16.
 //! * Interruption by two signals in the same microsecond, one of them blocked lazily: the call of
 //!   the C library may be restarted after the handler of the other.
-//! * `sigvec`, which only programs that were linked with a glibc before 2.21 can call.
+//! * `sigvec`, which only programs that were linked with a glibc before 2.21 can call, and the
+//!   signal stack of `sigstack`.
 //! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask, and cancellable
 //!   calls from 2.41 on, which take their number from a register, are not restarted.
 //! * Handlers that the C library itself installs: that of `profil(3)`, and that of `SIGALRM` while
