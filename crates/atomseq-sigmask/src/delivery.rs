@@ -62,13 +62,9 @@ pub unsafe extern "C-unwind" fn entry(
         // signal in, and before any other signal is handled. Process 1 has none.
         // SAFETY: the kernel's argument, and the mask lies in this handler's frame.
         unsafe {
-            let ends = arch::queue(signal, information) && arch::process() != 1;
-            if protects(Protection::Waiting) {
-                *mask = if ends {
-                    !signal_bit
-                } else {
-                    kernel & !signal_bit
-                };
+            let ends = arch::process() != 1 && arch::queue(signal, information);
+            if ends && protects(Protection::Waiting) {
+                *mask = !signal_bit;
             }
         }
         return;

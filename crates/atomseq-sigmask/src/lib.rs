@@ -94,12 +94,13 @@
 //! * Invalid pointers passed to the C library's functions: they fault in place of `EFAULT`. The
 //!   system calls by `syscall(3)` check them. A handler of that fault that returns, having made the
 //!   old mask's address valid, finds the call restarted.
-//! * Sandboxes that a program starts with, or that a child of `vfork` enters: a filter that kills
-//!   for `rt_sigprocmask`, `rt_sigaction`, `getpid`, `gettid` or `getitimer` ends a program that
-//!   would not have made this call; one that kills for `rt_sigqueueinfo` or `rt_tgsigqueueinfo`
-//!   ends it when a signal is deferred; one that refuses that and `kill` and `tgkill` drops the
-//!   signal; and one that refuses `rt_sigprocmask` leaves signals blocked. With one that refuses
-//!   `getpid`, nothing is lazy.
+//! * Sandboxes that a program starts with, that a child of `vfork` enters, or that a handler enters
+//!   in the microsecond in which it has interrupted this library: a filter that kills for
+//!   `rt_sigprocmask`, `rt_sigaction`, `getpid`, `gettid` or `getitimer` ends a program that would
+//!   not have made this call; one that kills for `rt_sigqueueinfo` or `rt_tgsigqueueinfo` ends it
+//!   when a signal is deferred; one that refuses that and `kill` and `tgkill` drops the signal; and
+//!   one that refuses `rt_sigprocmask` leaves signals blocked. With one that refuses `getpid`,
+//!   nothing is lazy.
 //! * A parent in `vfork`, or in `clone` with `CLONE_VM` and `CLONE_VFORK`, handles no signal, not
 //!   even one that ends it, until the child exits or calls `exec`, unless the process has had
 //!   another thread.

@@ -3073,6 +3073,39 @@ static void same_number(void)
     printf(new_numbers() ? "no namespaces\n" : "");
 }
 
+// A wait lets a signal in whose default action the first process of a namespace does not have: it is
+// blocked again afterwards.
+static volatile int first_calls;
+static void counts_first(int signal) { first_calls++; }
+static void waits_as_first(void)
+{
+    sigset_t none = SET(0);
+    block(SIGTERM);
+    raise(SIGTERM);
+    ppoll(NULL, 0, &(struct timespec){0, 1000000}, &none);
+    show_pending("waited");
+    struct sigaction once = {.sa_handler = counts_first, .sa_flags = SA_RESETHAND};
+    sigaction(SIGTERM, &once, NULL);
+    raise(SIGTERM);
+    printf("blocked: called %d\n", first_calls);
+    unblock(SIGTERM);
+    printf("not blocked: called %d\n", first_calls);
+    fflush(stdout);
+    _exit(getpid() != 1);
+}
+static void first_process(void)
+{
+    if (new_numbers()) {
+        printf("no namespaces\n");
+        return;
+    }
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        waits_as_first();
+    printf("finishes %d\n", finishes(child, 500));
+}
+
 // The C library waits for the lock of a file until a handler of its own for SIGALRM ends that, which
 // is blocked.
 static void locks_of_accounts(void)
@@ -3166,6 +3199,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(actions_in_system), CASE(commands),
     CASE(saved_in_cleanup), CASE(waits_of_devices), CASE(aborts_blocked),
     CASE(defaults_of_threads), CASE(switched_actions), CASE(forks_in_vfork), CASE(locks_of_accounts), CASE(same_number),
+    CASE(first_process),
     CASE(stopped_waits), CASE(stopped_at_handlers), CASE(stores_old_mask), CASE(handled_calls), CASE(without_memory),
     CASE(ignored_later), CASE(filtered_exits), CASE(shared_handlers),
 };

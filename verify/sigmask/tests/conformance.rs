@@ -73,6 +73,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("forks_in_vfork", &[]),
     ("locks_of_accounts", &["publish"]),
     ("same_number", &[]),
+    ("first_process", &[]),
     ("stopped_waits", &[]),
     ("stopped_at_handlers", &[]),
     ("stores_old_mask", &[]),
