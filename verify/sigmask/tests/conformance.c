@@ -2566,8 +2566,30 @@ static void interrupt_after_system(int kind)
     unblock(SIGINT);
     printf("calls %d\n", calls);
 }
+// `system` lets SIGCHLD in when it has restored all else: what its handler changes stays.
+static void changes_at_end(int signal, siginfo_t *info, void *context)
+{
+    install_plain(SIGINT, 0);
+    install_plain(SIGQUIT, 0);
+    sigaddset(&((ucontext_t *)context)->uc_sigmask, SIGHUP);
+}
+static void interrupt_at_end_of_system(int kind)
+{
+    signal(SIGINT, kind ? says_so : SIG_DFL);
+    if (kind == 2)
+        signal(SIGINT, SIG_IGN);
+    sigset_t set = none();
+    install(SIGCHLD, changes_at_end, 0, set);
+    printf("%x\n", system("exit 3"));
+    show_mask("at the end");
+    raise(SIGINT);
+    raise(SIGQUIT);
+    printf("calls %d\n", calls);
+}
 static void actions_in_system(void)
 {
+    for (int kind = 0; kind < 3; kind++)
+        in_child("end of system", interrupt_at_end_of_system, kind);
     for (int kind = 0; kind < 6; kind++)
         in_child("system", interrupt_after_system, kind);
     in_child("jump", interrupt_after_jump, SIGALRM);
@@ -2596,6 +2618,7 @@ static void reaps_command(int signal) { if (!is_left) show_interrupts("reaped");
 static void run_commands(int kind)
 {
     char line[200];
+    dup2(open("/dev/null", O_WRONLY), 2);
     signal(SIGINT, kind % 3 == 0 ? SIG_DFL : kind % 3 == 1 ? SIG_IGN : handler);
     signal(SIGUSR1, commands_within);
     signal(SIGUSR2, jumps_away);
