@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::action::{sigaction, to_set};
 use crate::mask;
@@ -13,15 +13,15 @@ use crate::thread::{Thread, bit};
 /// The signals that are ignored meanwhile.
 const IGNORED: [c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
 
-type Actions = [libc::sigaction; 2];
-
-/// Where the outermost call in progress has the program's actions of these signals.
-static OUTERMOST: AtomicPtr<Actions> = AtomicPtr::new(ptr::null_mut());
+/// Whether a call is in progress: one within it leaves the actions as they are.
+static IS_IN_PROGRESS: AtomicBool = AtomicBool::new(false);
+/// What of these signals the program does not ignore: commands do not, either.
+static NOT_IGNORED: AtomicU64 = AtomicU64::new(0);
 
 /// A call in progress.
 struct Call {
     child: libc::pid_t,
-    actions: Actions,
+    actions: [libc::sigaction; 2],
     is_outermost: bool,
 }
 
@@ -80,18 +80,21 @@ unsafe fn run(command: *const c_char) -> c_int {
     let mut call = Call {
         child: 0,
         actions: [default; 2],
-        is_outermost: OUTERMOST.load(Relaxed).is_null(),
+        is_outermost: !IS_IN_PROGRESS.swap(true, Relaxed),
     };
     if call.is_outermost {
-        OUTERMOST.store(&raw mut call.actions, Relaxed);
+        NOT_IGNORED.store(bit(IGNORED[0]) | bit(IGNORED[1]), Relaxed);
         for (signal, action) in IGNORED.into_iter().zip(&mut call.actions) {
             // SAFETY: valid actions.
             unsafe { sigaction(signal, &ignore, action) };
+            if action.sa_sigaction == libc::SIG_IGN {
+                NOT_IGNORED.fetch_and(!bit(signal), Relaxed);
+            }
         }
     }
     let before = mask::change(libc::SIG_BLOCK, bit(libc::SIGCHLD));
-    // SAFETY: the outermost call's, which has not returned, and the caller's promise.
-    let error = unsafe { spawn(command, &*OUTERMOST.load(Relaxed), before, &mut call.child) };
+    // SAFETY: the caller's promise.
+    let error = unsafe { spawn(command, before, &mut call.child) };
     let status = match error {
         0 => wait(&mut call),
         // As if the shell had ended with 127.
@@ -106,15 +109,8 @@ unsafe fn run(command: *const c_char) -> c_int {
 }
 
 /// Starts the shell with the program's mask and actions, and returns an error number.
-unsafe fn spawn(
-    command: *const c_char,
-    actions: &Actions,
-    mask: u64,
-    child: &mut libc::pid_t,
-) -> c_int {
-    let caught = IGNORED.into_iter().zip(actions);
-    let caught = caught.filter(|(_, action)| action.sa_sigaction != libc::SIG_IGN);
-    let reset = caught.fold(0, |signals, (signal, _)| signals | bit(signal));
+unsafe fn spawn(command: *const c_char, mask: u64, child: &mut libc::pid_t) -> c_int {
+    let reset = NOT_IGNORED.load(Relaxed);
     let flags = libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
     let arguments = [c"sh".as_ptr(), c"-c".as_ptr(), command, ptr::null()];
     // SAFETY: zeros are valid memory for attributes, which are initialised; the sets and strings
@@ -193,7 +189,7 @@ impl Call {
         if !self.is_outermost {
             return;
         }
-        OUTERMOST.store(ptr::null_mut(), Relaxed);
+        IS_IN_PROGRESS.store(false, Relaxed);
         for (signal, action) in IGNORED.into_iter().zip(&self.actions) {
             // SAFETY: the program's action.
             unsafe { sigaction(signal, action, ptr::null_mut()) };
