@@ -129,8 +129,8 @@
 //!   of a handler has a frame of this library.
 //! * Children: they inherit `LD_PRELOAD`. A child with another C library or for another processor
 //!   may say that it cannot load this one, or not start. A program starts a tenth of a millisecond
-//!   later, and `fork` takes some tens of microseconds more: of the programs in BENCHMARKS.md, bash
-//!   takes 1.12 to 1.21 of the time for each child and Emacs 1.11 to 1.16.
+//!   later: of the programs in BENCHMARKS.md, bash takes 1.01 to 1.17 of the time for each child
+//!   and Emacs 1.08 to 1.20.
 //! * Interruption by two signals in the same microsecond, one of them blocked lazily: the call of
 //!   the C library may be restarted after the handler of the other.
 //! * `sigvec`, which only programs that were linked with a glibc before 2.21 can call, and the
