@@ -99,7 +99,7 @@ fn installed(flags: i32) -> libc::sigaction {
 }
 
 /// The default action, or a place for one that is asked for.
-fn unknown() -> libc::sigaction {
+pub fn unknown() -> libc::sigaction {
     libc::sigaction {
         sa_sigaction: libc::SIG_DFL,
         sa_flags: 0,

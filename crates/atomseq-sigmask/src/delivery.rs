@@ -26,7 +26,7 @@ pub unsafe extern "C-unwind" fn entry(
     // SAFETY: the mask that the kernel's return sets.
     let kernel = unsafe { *mask };
     let thread = Thread::interrupted(kernel);
-    // A trap after each instruction would restart it for ever.
+    // A trap after each instruction would restart it indefinitely.
     if signal != libc::SIGTRAP {
         arch::restart_sequence(frame, thread, kernel);
     }

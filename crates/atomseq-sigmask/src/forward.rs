@@ -132,11 +132,6 @@ pub extern "C-unwind" fn several(function: Function) -> usize {
     address(function)
 }
 
-/// As [`publish`], for a system call.
-pub extern "C-unwind" fn system_call(function: Function) -> usize {
-    publish(function)
-}
-
 /// `rt_sigaction`, `rt_sigprocmask` and `sigaltstack` by `syscall(3)`.
 pub unsafe extern "C-unwind" fn known_system_call(
     number: i64,

@@ -18,8 +18,8 @@
 //!
 //! A change of the mask is a restartable sequence (Bershad 1991): `entry` looks where the signal
 //! came. If that is in [`arch::change`] before its last instruction, the change starts again when
-//! the handler has returned; so every handler is before the change, or after it. If the kernel must
-//! be told, the last instruction is the system call.
+//! the handler has returned; so every handler is before the change, or after it. If the kernel's
+//! mask changes too, the last instruction is the system call.
 //!
 //! These are the invariants. `thread` maintains them, and all else relies on them:
 //!

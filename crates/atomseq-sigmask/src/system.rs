@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use crate::action::{sigaction, to_set};
+use crate::action::{sigaction, to_set, unknown};
 use crate::mask;
 use crate::real::{Function, address};
 use crate::thread::{Thread, bit};
@@ -67,19 +67,13 @@ unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
 
 /// Runs a command, and returns its status.
 unsafe fn run(command: *const c_char) -> c_int {
-    let default = libc::sigaction {
-        sa_sigaction: libc::SIG_DFL,
-        sa_flags: 0,
-        sa_mask: to_set(0),
-        sa_restorer: None,
-    };
     let ignore = libc::sigaction {
         sa_sigaction: libc::SIG_IGN,
-        ..default
+        ..unknown()
     };
     let mut call = Call {
         child: 0,
-        actions: [default; 2],
+        actions: [unknown(); 2],
         is_outermost: !IS_IN_PROGRESS.swap(true, Relaxed),
     };
     if call.is_outermost {

@@ -181,9 +181,6 @@ impl Thread {
 
     /// Such a handler returns.
     pub fn leave_signal_stack(&self) {
-        if EAGER.load(Relaxed) {
-            return;
-        }
         // None if a jump has left this handler, which a context has resumed.
         let handlers = self.signal_stack.load(Relaxed).saturating_sub(1);
         self.signal_stack.store(handlers, Relaxed);

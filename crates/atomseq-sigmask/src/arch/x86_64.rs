@@ -391,8 +391,8 @@ changes! {
 
 /// Changes the program's mask to `mask & keep | add`, stores the old one unless `old` is null, and
 /// returns 0. A sequence that is restarted if a signal is handled before its last instruction, so
-/// it is before the change, or after it. If the kernel must be told, [`thread::change_slowly`] goes
-/// on: it blocks a signal that the new mask does not, or does not block one that is not lazy.
+/// it is before the change, or after it. If the kernel's mask changes too, `thread::change_slowly`
+/// goes on: it blocks a signal that the new mask does not, or does not block one that is not lazy.
 ///
 /// # Safety
 ///
@@ -657,7 +657,7 @@ unsafe extern "C" fn syscall() {
 
 #[unsafe(naked)]
 unsafe extern "C" fn other_system_call() {
-    jump_after!(forward::system_call, syscall)
+    jump_after!(forward::publish, syscall)
 }
 
 #[unsafe(naked)]
