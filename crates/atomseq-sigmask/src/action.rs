@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize};
 
 use crate::control::{Protection, protects};
 use crate::delivery::entry;
+use crate::real::{self, Function, function};
 use crate::thread::{EAGER, FATAL, IGNORED, INTERNAL, NEVER, Thread, UNBLOCKABLE, UNFIT, bit};
-use crate::{arch, mask, real};
+use crate::{arch, mask};
 
 /// The number of signals, and one more.
 const SIGNALS: usize = 65;
@@ -571,10 +572,12 @@ unsafe extern "C-unwind" fn timer_create(
     } else if notify != libc::SIGEV_NONE && (1..SIGNALS as i32).contains(&signal) {
         keep_for_timer(signal);
     }
-    type Create = unsafe extern "C-unwind" fn(i32, *const libc::sigevent, usize) -> i32;
-    // SAFETY: the C library's function of this name and type, and the caller's promise.
+    // SAFETY: the C library's function of this type, and the caller's promise.
     unsafe {
-        let create: Create = std::mem::transmute(real::address(real::Function::timer_create));
+        let create = function!(
+            Function::timer_create,
+            fn(i32, *const libc::sigevent, usize) -> i32
+        );
         create(clock, event, id)
     }
 }
@@ -616,11 +619,12 @@ unsafe extern "C-unwind" fn setitimer(
     {
         keep_for_timer(libc::SIGALRM);
     }
-    type Set =
-        unsafe extern "C-unwind" fn(i32, *const libc::itimerval, *mut libc::itimerval) -> i32;
-    // SAFETY: the C library's function of this name and type, and the caller's promise.
+    // SAFETY: the C library's function of this type, and the caller's promise.
     unsafe {
-        let set: Set = std::mem::transmute(real::address(real::Function::setitimer));
+        let set = function!(
+            Function::setitimer,
+            fn(i32, *const libc::itimerval, *mut libc::itimerval) -> i32
+        );
         set(timer, new, old)
     }
 }
@@ -631,12 +635,8 @@ unsafe extern "C-unwind" fn ualarm(microseconds: u32, interval: u32) -> u32 {
     if interval != 0 {
         keep_for_timer(libc::SIGALRM);
     }
-    type Alarm = unsafe extern "C-unwind" fn(u32, u32) -> u32;
-    // SAFETY: the C library's function of this name and type.
-    unsafe {
-        let alarm: Alarm = std::mem::transmute(real::address(real::Function::ualarm));
-        alarm(microseconds, interval)
-    }
+    // SAFETY: the C library's function of this type.
+    unsafe { function!(Function::ualarm, fn(u32, u32) -> u32)(microseconds, interval) }
 }
 
 /// `rt_sigaction` by `syscall(3)`: the kernel's structure has another order, addresses are checked,

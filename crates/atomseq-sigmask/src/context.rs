@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::control::{Protection, protects};
-use crate::real::{self, Function};
+use crate::real::{self, Function, function};
 use crate::thread::{INTERNAL, Thread};
 use crate::{arch, mask, thread};
 
@@ -15,11 +15,6 @@ use crate::{arch, mask, thread};
 pub unsafe fn mask_of(context: *mut libc::ucontext_t) -> *mut u64 {
     // SAFETY: the caller's promise.
     unsafe { (&raw mut (*context).uc_sigmask).cast() }
-}
-
-/// Returns the program's mask.
-pub extern "C-unwind" fn program() -> u64 {
-    mask::now()
 }
 
 /// Saves the mask in one context, and sets that of the other, which may be the same.
@@ -172,17 +167,14 @@ pub unsafe extern "C-unwind" fn clone_vfork(
     tls: usize,
     child: usize,
 ) -> i32 {
-    type Clone = unsafe extern "C-unwind" fn(
-        extern "C-unwind" fn(&Start) -> i32,
-        usize,
-        i32,
-        &Start,
-        usize,
-        usize,
-        usize,
-    ) -> i32;
+    type Child = extern "C-unwind" fn(&Start) -> i32;
     // SAFETY: the C library's function, whose variable arguments are words.
-    let clone: Clone = unsafe { std::mem::transmute(real::address(Function::clone)) };
+    let clone = unsafe {
+        function!(
+            Function::clone,
+            fn(Child, usize, i32, &Start, usize, usize, usize) -> i32
+        )
+    };
     let start = Start {
         function,
         argument,
@@ -231,12 +223,8 @@ unsafe fn jump(function: Function, mut buffer: *const JumpBuffer, value: i32) ->
         }
         buffer = &raw const copy;
     }
-    type Jump = unsafe extern "C-unwind" fn(*const JumpBuffer, i32) -> !;
-    // SAFETY: the C library's function of this name and type, of a buffer that it accepts.
-    unsafe {
-        let function: Jump = std::mem::transmute(real::address(function));
-        function(buffer, value)
-    }
+    // SAFETY: the C library's function of this type, of a buffer that it accepts.
+    unsafe { function!(function, fn(*const JumpBuffer, i32) -> !)(buffer, value) }
 }
 
 /// Exports the functions that jump.

@@ -1,7 +1,7 @@
 //! Functions that are the C library's, once the kernel knows the mask.
 
 use crate::arch::published;
-use crate::real::{Function, address};
+use crate::real::{Function, address, function};
 use crate::thread::{self, Thread, bit};
 use crate::{action, mask, statistics};
 
@@ -62,10 +62,12 @@ pub(crate) use published_functions;
 /// Calls a function of the C library.
 #[inline(always)]
 unsafe fn call(function: Function, [a, b, c, d, e, f]: [usize; 6]) -> usize {
-    type Call = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize) -> usize;
-    // SAFETY: the caller's promise.
+    // SAFETY: the C library's function, which takes at most six words, and the caller's promise.
     unsafe {
-        let call: Call = std::mem::transmute(address(function));
+        let call = function!(
+            function,
+            fn(usize, usize, usize, usize, usize, usize) -> usize
+        );
         call(a, b, c, d, e, f)
     }
 }
@@ -95,12 +97,8 @@ unsafe extern "C-unwind" fn abort() -> ! {
     if Thread::current().is_some() {
         mask::change(libc::SIG_UNBLOCK, bit(libc::SIGABRT));
     }
-    type Abort = unsafe extern "C-unwind" fn() -> !;
-    // SAFETY: the C library's function of this name and type.
-    unsafe {
-        let abort: Abort = std::mem::transmute(address(Function::abort));
-        abort()
-    }
+    // SAFETY: the C library's function of this type.
+    unsafe { function!(Function::abort, fn() -> !)() }
 }
 
 /// Exports functions that end the process without destructors.

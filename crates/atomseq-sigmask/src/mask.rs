@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::action::{set_of, to_set};
 use crate::arch;
-use crate::real::{self, Function};
+use crate::real::{Function, function};
 use crate::thread::{INTERNAL, Thread, UNBLOCKABLE, bit};
 
 /// Returns whether `sigprocmask` can change the mask so.
@@ -48,12 +48,13 @@ pub unsafe extern "C-unwind" fn pthread_sigmask_otherwise(
     new: *const libc::sigset_t,
     old: *mut libc::sigset_t,
 ) -> i32 {
-    type Sigmask =
-        unsafe extern "C-unwind" fn(i32, *const libc::sigset_t, *mut libc::sigset_t) -> i32;
     let Some(thread) = Thread::current() else {
-        // SAFETY: the C library's function of this name and type, and the caller's promise.
+        // SAFETY: the C library's function of this type, and the caller's promise.
         return unsafe {
-            let function: Sigmask = std::mem::transmute(real::address(Function::pthread_sigmask));
+            let function = function!(
+                Function::pthread_sigmask,
+                fn(i32, *const libc::sigset_t, *mut libc::sigset_t) -> i32
+            );
             function(how, new, old)
         };
     };
@@ -87,7 +88,7 @@ pub unsafe extern "C-unwind" fn sigprocmask_otherwise(
 }
 
 /// Returns the program's mask.
-pub fn now() -> u64 {
+pub extern "C-unwind" fn now() -> u64 {
     match Thread::current() {
         Some(thread) => thread.program.load(Relaxed),
         None => arch::mask(),

@@ -72,6 +72,15 @@ fn real_dlsym() -> Dlsym {
     unsafe { std::mem::transmute::<usize, Dlsym>(ADDRESS.load(Relaxed)) }
 }
 
+/// Returns a function of the C library as one of that type, which it must be.
+macro_rules! function {
+    ($function:expr, fn($($argument:ty),*) $(-> $result:ty)?) => {{
+        type Pointer = unsafe extern "C-unwind" fn($($argument),*) $(-> $result)?;
+        std::mem::transmute::<usize, Pointer>($crate::real::address($function))
+    }};
+}
+pub(crate) use function;
+
 /// Stands for what this C library does not have.
 extern "C-unwind" fn missing() -> isize {
     // SAFETY: the address of this thread's error number.
@@ -88,10 +97,12 @@ pub fn resolve() {
 
 /// Calls the C library's `getenv`: before `main`, and the string is only read there.
 pub fn getenv(name: &CStr) -> Option<&'static CStr> {
-    type Getenv = unsafe extern "C-unwind" fn(*const libc::c_char) -> *const libc::c_char;
-    // SAFETY: the C library's function of this name and type; what it returns is a string.
+    // SAFETY: the C library's function of this type; what it returns is a string.
     unsafe {
-        let getenv: Getenv = std::mem::transmute(address(Function::getenv));
+        let getenv = function!(
+            Function::getenv,
+            fn(*const libc::c_char) -> *const libc::c_char
+        );
         let value = getenv(name.as_ptr());
         (!value.is_null()).then(|| CStr::from_ptr(value))
     }
@@ -99,12 +110,8 @@ pub fn getenv(name: &CStr) -> Option<&'static CStr> {
 
 /// Calls the C library's `exit`.
 pub fn exit(status: i32) -> ! {
-    type Exit = unsafe extern "C-unwind" fn(i32) -> !;
-    // SAFETY: the C library's function of this name and type.
-    unsafe {
-        let exit: Exit = std::mem::transmute(address(Function::exit));
-        exit(status)
-    }
+    // SAFETY: the C library's function of this type.
+    unsafe { function!(Function::exit, fn(i32) -> !)(status) }
 }
 
 /// Calls the C library's `sigaction`.
@@ -117,10 +124,12 @@ pub unsafe fn sigaction(
     action: *const libc::sigaction,
     old: *mut libc::sigaction,
 ) -> i32 {
-    type Sigaction =
-        unsafe extern "C-unwind" fn(i32, *const libc::sigaction, *mut libc::sigaction) -> i32;
-    // SAFETY: it is the C library's function of this name and type.
-    let function: Sigaction = unsafe { std::mem::transmute(address(Function::sigaction)) };
-    // SAFETY: the caller's promise.
-    unsafe { function(signal, action, old) }
+    // SAFETY: the C library's function of this type, and the caller's promise.
+    unsafe {
+        let sigaction = function!(
+            Function::sigaction,
+            fn(i32, *const libc::sigaction, *mut libc::sigaction) -> i32
+        );
+        sigaction(signal, action, old)
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::action::{sigaction, to_set, unknown};
 use crate::mask;
-use crate::real::{Function, address};
+use crate::real::{Function, function};
 use crate::thread::{Thread, bit};
 
 /// The signals that are ignored meanwhile.
@@ -50,12 +50,8 @@ unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
         if let Some(thread) = thread {
             thread.publish();
         }
-        type System = unsafe extern "C-unwind" fn(*const c_char) -> c_int;
-        // SAFETY: the C library's function of this name and type, and the caller's promise.
-        return unsafe {
-            let system: System = std::mem::transmute(address(Function::system));
-            system(command)
-        };
+        // SAFETY: the C library's function of this type, and the caller's promise.
+        return unsafe { function!(Function::system, fn(*const c_char) -> c_int)(command) };
     }
     if command.is_null() {
         // SAFETY: a string.
@@ -128,13 +124,7 @@ unsafe fn spawn(command: *const c_char, mask: u64, child: &mut libc::pid_t) -> c
 
 /// Waits for the shell, and returns its status. A jump out of here, and cancellation, kill it.
 fn wait(call: &mut Call) -> c_int {
-    type Push = unsafe extern "C-unwind" fn(
-        *mut Cleanup,
-        unsafe extern "C-unwind" fn(*mut Call),
-        *mut Call,
-    );
-    type Pop = unsafe extern "C-unwind" fn(*mut Cleanup, c_int);
-    type Wait = unsafe extern "C-unwind" fn(libc::pid_t, *mut c_int, c_int) -> libc::pid_t;
+    type Routine = unsafe extern "C-unwind" fn(*mut Call);
     let mut cleanup = Cleanup {
         routine: 0,
         argument: 0,
@@ -143,12 +133,17 @@ fn wait(call: &mut Call) -> c_int {
     };
     let mut status = 0;
     let child = call.child;
-    // SAFETY: the C library's functions of these names and types; the memory is valid until it is
-    // taken back.
+    // SAFETY: the C library's functions of these types; the memory is valid until it is taken back.
     unsafe {
-        let push: Push = std::mem::transmute(address(Function::_pthread_cleanup_push));
-        let pop: Pop = std::mem::transmute(address(Function::_pthread_cleanup_pop));
-        let wait: Wait = std::mem::transmute(address(Function::waitpid));
+        let push = function!(
+            Function::_pthread_cleanup_push,
+            fn(*mut Cleanup, Routine, *mut Call)
+        );
+        let pop = function!(Function::_pthread_cleanup_pop, fn(*mut Cleanup, c_int));
+        let wait = function!(
+            Function::waitpid,
+            fn(libc::pid_t, *mut c_int, c_int) -> libc::pid_t
+        );
         push(&raw mut cleanup, abandon, call);
         let ended = loop {
             if let Some(thread) = Thread::current() {

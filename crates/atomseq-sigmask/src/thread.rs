@@ -191,7 +191,7 @@ impl Thread {
 
     /// A jump goes to a stack pointer: if it leaves the signal stack, it leaves all handlers there.
     pub fn jump_off_signal_stack(&self, to: usize) {
-        if self.signal_stack.load(Relaxed) == 0 || EAGER.load(Relaxed) {
+        if self.signal_stack.load(Relaxed) == 0 {
             return;
         }
         // SAFETY: zeros are a valid description of a stack.

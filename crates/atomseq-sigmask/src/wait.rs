@@ -8,7 +8,7 @@ use std::sync::atomic::compiler_fence;
 
 use crate::action::set_of;
 use crate::arch;
-use crate::real::{self, Function};
+use crate::real::{Function, function};
 use crate::thread::{INTERNAL, Thread, UNBLOCKABLE, bit};
 
 /// A call that waits with a mask. A signal may come before and after the system call, whose
@@ -83,10 +83,13 @@ unsafe fn wait(
     mask: *const libc::sigset_t,
     [a, b, c, d, e, f, g]: [usize; 7],
 ) -> isize {
-    type Call =
-        unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, usize, usize) -> isize;
     // SAFETY: the C library's function, which takes at most seven words.
-    let call: Call = unsafe { std::mem::transmute(real::address(function)) };
+    let call = unsafe {
+        function!(
+            function,
+            fn(usize, usize, usize, usize, usize, usize, usize) -> isize
+        )
+    };
     let Some(thread) = Thread::current() else {
         // SAFETY: the caller's promise.
         return unsafe { call(a, b, c, d, e, f, g) };

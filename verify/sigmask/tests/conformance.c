@@ -1923,19 +1923,25 @@ static void moved_contexts(void)
     pthread_join(thread, NULL);
 }
 
+// Sets what a filter returns for one system call, and for all others.
+static void filter_call(int number, unsigned result, unsigned otherwise)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, result),
+        BPF_STMT(BPF_RET | BPF_K, otherwise),
+    };
+    struct sock_fprog program = {4, filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        abort();
+}
+
 // The kernel refuses an action.
 static void refused_actions(void)
 {
     install_plain(SIGUSR1, 0);
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigaction, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {4, filter};
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+    filter_call(SYS_rt_sigaction, SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ALLOW);
     struct sigaction action = {.sa_handler = jump_away};
     printf("%d ", sigaction(SIGUSR1, &action, NULL));
     printf("%d\n", errno);
@@ -1990,15 +1996,7 @@ static void filters(void)
 // A filter that lets a program only exit.
 static void exits(int kind)
 {
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-    };
-    struct sock_fprog program = {4, filter};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-        abort();
+    filter_call(SYS_exit_group, SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS);
     if (kind)
         exit(0);
     _exit(0);
@@ -2025,18 +2023,11 @@ static void handles_call(int number)
     sigaction(SIGSYS, &action, NULL);
     install_plain(SIGUSR1, 0);
     sigset_t set = SET(SIGUSR1);
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {4, filter};
     long result;
     if (number == 0)
         printf("  dispatch %d\n", prctl(59 /* PR_SET_SYSCALL_USER_DISPATCH */, 1, 0, 0, &dispatches));
-    else if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-        abort();
+    else
+        filter_call(number, SECCOMP_RET_TRAP, SECCOMP_RET_ALLOW);
     fflush(stdout);
     if (number == 0) {
         dispatches = 1;

@@ -850,7 +850,7 @@ unsafe extern "C" fn getcontext() -> i32 {
         "xor eax, eax",
         "ret",
         ".cfi_endproc",
-        program = sym context::program,
+        program = sym mask::now,
     )
 }
 
