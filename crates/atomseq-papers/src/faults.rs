@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::{mem, ptr};
 
-use atomseq::internals::is_unmaskable;
+use atomseq::internals::{is_raised_by_fault, is_unmaskable};
 use atomseq::signal::{self, Chained, Event};
 
 use crate::rollforward::Outside;
@@ -61,10 +61,9 @@ fn handle(event: &mut Event<'_>) {
     if knows(Module::Paging) {
         return;
     }
-    let is_sent = event.info().si_code <= 0;
     match event.chain() {
         Chained::Called => {}
-        Chained::Ignored if is_sent => {}
+        Chained::Ignored if !is_raised_by_fault(event.signal(), event.info()) => {}
         Chained::Default | Chained::Ignored => event.default_action(),
     }
 }

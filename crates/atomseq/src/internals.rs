@@ -36,6 +36,12 @@ pub fn is_unmaskable(signal: core::ffi::c_int) -> bool {
     crate::signal::is_unmaskable(signal)
 }
 
+/// Returns whether an instruction has raised the signal.
+#[cfg(atomseq_sections)]
+pub fn is_raised_by_fault(signal: core::ffi::c_int, info: &libc::siginfo_t) -> bool {
+    crate::signal::is_raised_by_fault(signal, info)
+}
+
 /// The instructions of a sequence, decoded again as the kernel sees them.
 #[cfg(atomseq_sections)]
 pub mod inspect {

@@ -10,7 +10,7 @@ use atomseq_papers::rollforward::{self, Designated, DynFault, DynJump, HybJump, 
 use atomseq_papers::statistics;
 use verify_papers::queue::{append, fill, node, queue, remove};
 use verify_support::processes::{end_in, in_fresh_process};
-use verify_support::signals::{change_mask, raise};
+use verify_support::signals::{change_mask, queue_with_code, raise};
 use verify_support::this_test;
 use verify_support::timers::Timer;
 
@@ -86,6 +86,17 @@ fn ignored_signals_stay_ignored() {
         install();
         raise(libc::SIGTRAP);
         raise(libc::SIGSEGV);
+    });
+}
+
+/// The kernel reports it wherever the process is.
+#[test]
+fn memory_that_goes_bad_elsewhere_stays_ignored() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: no function.
+        unsafe { libc::signal(libc::SIGBUS, libc::SIG_IGN) };
+        paging::start(SIGNAL).unwrap();
+        queue_with_code(libc::SIGBUS, libc::BUS_MCEERR_AO);
     });
 }
 

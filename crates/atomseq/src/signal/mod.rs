@@ -241,7 +241,7 @@ pub use stack::AlternateStack;
 pub use statistics::{Statistics, statistics};
 
 #[cfg(all(atomseq_sections, feature = "unstable-internals"))]
-pub(crate) use delivery::{controls, is_unmaskable};
+pub(crate) use delivery::{controls, is_raised_by_fault, is_unmaskable};
 
 /// Installs a handler for a signal, with the default [`Options`]. See [`install_with`].
 ///

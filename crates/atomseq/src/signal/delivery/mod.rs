@@ -551,7 +551,8 @@ unsafe fn pass_on(
 
 const _: () = assert!(actions::ENTRIES < usize::BITS as usize);
 
-fn is_raised_by_fault(signal: c_int, info: &libc::siginfo_t) -> bool {
+/// Returns whether an instruction has raised the signal.
+pub fn is_raised_by_fault(signal: c_int, info: &libc::siginfo_t) -> bool {
     /// A tag did not match at some earlier instruction (AArch64).
     const SEGV_MTEAERR: c_int = 8;
     // The kernel reports these two asynchronously, wherever the thread is.
