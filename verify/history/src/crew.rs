@@ -1,10 +1,9 @@
 //! The threads of a trial: many small histories, one after the other, each of a fresh structure.
 
 use std::fmt;
-use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use std::{panic, thread};
+use std::{mem, panic, ptr, thread};
 
 use fastrand::Rng;
 use verify_support::number_from_env;
@@ -30,7 +29,7 @@ pub struct Trial {
     pub seed: u64,
     /// The period of each thread's timer, if threads are interrupted by timers.
     pub timer: Option<Duration>,
-    /// The number of structures whose calls are followed to find places to stop at.
+    /// The number of structures of which each kind of call is followed to find places to stop at.
     pub followed: usize,
 }
 
@@ -156,6 +155,9 @@ impl Drop for Leave<'_> {
     }
 }
 
+/// The number of structures among whose calls is each kind of call.
+const FOR_KINDS: usize = 40;
+
 /// Finds the instructions that the calls of some short histories execute.
 pub fn places<S: Subject>(
     trial: Trial,
@@ -169,22 +171,35 @@ pub fn places<S: Subject>(
     ));
     let mut rng = Rng::with_seed(trial.seed);
     let mut places = Places::default();
-    for _ in 0..trial.followed {
+    let mut kinds = Vec::new();
+    for structure in 0..FOR_KINDS + trial.followed {
         let (subject, _) = make(&mut rng);
         let mut memory = S::Memory::default();
-        let rng = &mut rng;
-        // Calls of a structure in use.
         let mut number = 0;
-        let mut operate = || {
+        // Of this kind, if there is such a call now.
+        let mut operate = |kind: Option<mem::Discriminant<_>>| {
             number += 1;
             // Calls of both lanes, where lanes differ.
-            if let Some(call) = subject.choose(rng, &memory, ((number % 2 + 1) << 16) + number) {
-                std::hint::black_box(operation(&subject, &call, &mut memory));
-            }
+            let value = ((number % 2 + 1) << 16) + number;
+            let mut choose = || subject.choose(&mut rng, &memory, value);
+            let is_wanted = |call: &_| kind.is_none_or(|kind| mem::discriminant(call) == kind);
+            let wanted = (0..100).find_map(|_| choose().filter(is_wanted));
+            let call = wanted.or_else(choose)?;
+            std::hint::black_box(operation(&subject, &call, &mut memory));
+            Some(mem::discriminant(&call))
         };
-        (0..4).for_each(|_| operate());
-        for _ in 0..8 {
-            places.add(entry, &mut operate);
+        if structure < FOR_KINDS {
+            for kind in (0..12).filter_map(|_| operate(None)) {
+                if !kinds.contains(&kind) {
+                    kinds.push(kind);
+                }
+            }
+            continue;
+        }
+        // Calls of a structure in use.
+        (0..4).for_each(|_| _ = operate(None));
+        for kind in [None; 4].into_iter().chain(kinds.iter().copied().map(Some)) {
+            places.add(entry, || _ = operate(kind));
             one_more();
         }
     }

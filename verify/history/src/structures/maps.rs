@@ -53,13 +53,14 @@ fn choose(rng: &mut Rng, value: u64) -> Call {
     }
 }
 
-/// Returns all entries, in order.
+/// Returns all entries, in order. A key that is there twice may make them too many to be listed:
+/// the model has no such answer.
 fn entries(entries: impl Iterator<Item = (u64, u64)>) -> Answer {
     let mut all = [(0, 0); KEYS];
     let mut there = Vec::from_iter(entries);
     there.sort_unstable();
-    assert!(there.len() <= KEYS, "a key is there twice: {there:?}");
-    all[..there.len()].copy_from_slice(&there);
+    let listed = there.len().min(KEYS);
+    all[..listed].copy_from_slice(&there[..listed]);
     Answer::Entries((all, there.len()))
 }
 
@@ -75,10 +76,7 @@ impl<const CHECKED: bool> Hashed<CHECKED> {
             true if self.0.buckets() >= BUCKETS => {}
             true if CHECKED => _ = self.0.split_between(on),
             true => _ = self.0.split_unchecked(on),
-            false if CHECKED => _ = self.0.merge_between(on),
-            // An unchecked split may commit after a merge has removed its new bucket. Every search
-            // that routes to that bucket would be endless.
-            false => {}
+            false => _ = self.0.merge_between(on),
         }
     }
 }
