@@ -17,7 +17,7 @@ macro_rules! all_functions {
             aio_read aio_write aio_fsync lio_listio aio_read64 aio_write64 aio_fsync64 lio_listio64
             system _exit _Exit quick_exit prctl
             // These are not: what a program defines by their names is not called in their place.
-            exit getenv _pthread_cleanup_push _pthread_cleanup_pop
+            exit getenv
         }
     };
 }
@@ -73,8 +73,9 @@ unsafe fn call(function: Function, [a, b, c, d, e, f]: [usize; 6]) -> usize {
 }
 published_functions! { published }
 
-/// Exports functions that start a thread.
-macro_rules! starts {
+/// Exports functions after which nothing is lazy: they start a thread, or, as `system`, change
+/// actions and the mask by themselves, which handlers may find and change meanwhile.
+macro_rules! ends_laziness {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(
@@ -86,7 +87,8 @@ macro_rules! starts {
         }
     )*};
 }
-starts! {
+ends_laziness! {
+    system
     pthread_create thrd_create mq_notify getaddrinfo_a
     aio_read aio_write aio_fsync lio_listio aio_read64 aio_write64 aio_fsync64 lio_listio64
 }

@@ -28,7 +28,7 @@
 //! 2. A signal that the program's mask blocks, but not the kernel's, is *lazy*: `entry` is its
 //!    handler in the kernel, it is a standard signal of which nothing depends on when it was
 //!    dequeued ([`thread::NEVER`]), and the process has had one thread, no small stack, and no
-//!    handling of its system calls.
+//!    handling of its system calls, and has not called `system`.
 //! 3. While a thread is in a system call that a signal can interrupt, the masks are equal.
 //!
 //! What is not lazy is blocked by a system call, as without the library. These are real-time
@@ -39,10 +39,11 @@
 //! `SA_RESETHAND`, whose handler the kernel resets when it dequeues them; those with `SA_ONSTACK`
 //! once the program has set a signal stack, which it may unmap while it blocks them; every signal
 //! while a handler is on a signal stack, where there may be no room for a second frame; every
-//! signal once the process has started a second thread, prepared, by `makecontext`, a stack smaller
-//! than 16 KiB, or set, by `prctl` or `syscall(3)`, a seccomp filter or user dispatch, which may
-//! refuse or handle this library's own system calls; and every signal under valgrind, which ignores
-//! the mask that a handler sets for what it interrupted. A signal whose default action ends the
+//! signal once the process has started a second thread, called `system`, which changes actions by
+//! itself, prepared, by `makecontext`, a stack smaller than 16 KiB, or set, by `prctl` or
+//! `syscall(3)`, a seccomp filter or user dispatch, which may refuse or handle this library's own
+//! system calls; and every signal under valgrind, which ignores the mask that a handler sets for
+//! what it interrupted. A signal whose default action ends the
 //! process becomes lazy when it is first blocked: `entry` then performs the default action.
 //!
 //! A handler may end its thread by `pthread_exit`, or throw an exception through a call that waits,
@@ -140,8 +141,6 @@
 //! * Handlers that the C library itself installs: that of `profil(3)`, and that of `SIGALRM` while
 //!   `lckpwdf` or a function of `utmpx.h` waits for a lock, if another handler changes the action
 //!   meanwhile.
-//! * The handler of `SIGCHLD`, for the command of a `system` out of which a handler jumps: it finds
-//!   `SIGINT` and `SIGQUIT` still ignored.
 //! * A jump out of a call that waits with another mask, within a handler that has interrupted
 //!   another such call before its system call: the next handler there runs with the thread's mask.
 //! * The memory of the old mask, and the program counter, of a call that changes the mask, in a
@@ -186,8 +185,6 @@ mod mask;
 mod real;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod statistics;
-#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
-mod system;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod thread;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]

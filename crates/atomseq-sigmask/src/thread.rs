@@ -85,8 +85,8 @@ pub struct Thread {
     pub deferred: AtomicU64,
 }
 
-/// Whether the process may have had another thread, a small stack or a filter of its system calls:
-/// nothing is lazy from then on, and all calls are passed to the C library.
+/// Whether the process may have had another thread, a small stack or a filter of its system calls,
+/// or called `system`: nothing is lazy from then on, and all calls are passed to the C library.
 pub static EAGER: AtomicBool = AtomicBool::new(false);
 /// Signals that the program made unfit for being lazy, with a timer.
 pub static UNFIT: AtomicU64 = AtomicU64::new(0);
@@ -279,9 +279,9 @@ pub unsafe extern "C-unwind" fn change_slowly(keep: u64, add: u64, old: *mut u64
     0
 }
 
-/// Ends that signals are lazy: there will be another thread, a stack too small for `entry`, or a
-/// filter that may refuse its system calls. In a child of `vfork` none is, and the memory is its
-/// parent's.
+/// Ends that signals are lazy: there will be another thread, a stack too small for `entry`, a
+/// filter that may refuse its system calls, or a `system` that changes actions. In a child of
+/// `vfork` none is, and the memory is its parent's.
 pub fn end_laziness() {
     let Some(thread) = Thread::current() else {
         return;

@@ -2595,8 +2595,13 @@ static void show_interrupts(const char *what)
         sigaction(signals[i], NULL, &action);
         printf(" %s", action.sa_handler == SIG_IGN ? "ignored" : action.sa_handler == SIG_DFL ? "default" : "handled");
     }
-    printf(", mask %016lx\n", mask_now());
+    int type;
+    pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+    pthread_setcanceltype(type, NULL);
+    printf(", mask %016lx, %d\n", mask_now(), type);
 }
+// The shell waits until its parent waits for it: until then that is in `vfork`.
+#define WAITED_FOR "until grep -q 'State:.S' /proc/$PPID/status; do :; done; "
 static volatile int is_left;
 static void commands_within(int signal)
 {
@@ -2615,9 +2620,10 @@ static void run_commands(int kind)
     signal(SIGUSR2, jumps_away);
     signal(SIGCHLD, kind < 3 ? SIG_DFL : reaps_command);
     block(SIGHUP);
+    pthread_setcanceltype(kind % 2 ? PTHREAD_CANCEL_ASYNCHRONOUS : PTHREAD_CANCEL_DEFERRED, NULL);
     printf("%d\n", system(NULL));
     static const char *commands[] = {"exit 3", "kill -INT $$", "kill -TERM $$", "no_such_command_here 2>&-", "",
-                                     "grep -i 'sig[bi]' /proc/self/status", "kill -USR1 $PPID; sleep 0.05",
+                                     "grep -i 'sig[bi]' /proc/self/status", WAITED_FOR "kill -USR1 $PPID; sleep 0.05",
                                      "kill -INT $PPID; exit 4", "kill -QUIT $PPID; exit 5", "-c true 2>&-", "+x"};
     for (unsigned i = 0; i < sizeof commands / sizeof *commands; i++) {
         fflush(stdout);
@@ -2626,7 +2632,7 @@ static void run_commands(int kind)
         show_interrupts("afterwards");
     }
     if (sigsetjmp(buffer, 1) == 0) {
-        snprintf(line, sizeof line, "sleep 0.2; kill -USR2 %d; sleep 10; echo not killed", getpid());
+        snprintf(line, sizeof line, WAITED_FOR "kill -USR2 %d; sleep 10; echo not killed", getpid());
         system(line);
     }
     show_interrupts("jumped");
@@ -2639,10 +2645,42 @@ static void run_commands(int kind)
     printf("no processes: %x, %d\n", status, errno);
     show_interrupts("afterwards");
 }
+// A handler starts a thread, whose command is still running when the interrupted call returns.
+static pthread_t runner;
+static void *runs_command(void *unused)
+{
+    printf("  status %x\n", system("echo >&8; read line <&7; kill -INT $$; exit 2"));
+    return NULL;
+}
+static void starts_command(int signal)
+{
+    char byte;
+    pthread_create(&runner, NULL, runs_command, NULL);
+    ignore_result(read(9, &byte, 1));
+    printf("  status %x\n", system("kill -INT $$; exit 2"));
+}
+static void run_command_of_thread(int kind)
+{
+    int ready[2], end[2];
+    ignore_result(pipe(ready));
+    ignore_result(pipe(end));
+    dup2(end[0], 7);
+    dup2(ready[1], 8);
+    dup2(ready[0], 9);
+    signal(SIGINT, kind == 0 ? SIG_DFL : kind == 1 ? SIG_IGN : handler);
+    signal(SIGUSR1, starts_command);
+    signal(SIGCHLD, SIG_DFL);
+    printf("%x\n", system(WAITED_FOR "kill -USR1 $PPID; exit 3"));
+    ignore_result(write(end[1], "\n", 1));
+    pthread_join(runner, NULL);
+    show_interrupts("afterwards");
+}
 static void commands(void)
 {
     for (int kind = 0; kind < 6; kind++)
         in_child("commands", run_commands, kind);
+    for (int kind = 0; kind < 3; kind++)
+        in_child("command of a thread", run_command_of_thread, kind);
 }
 // What the C library blocks by itself is not saved when a thread jumps or switches afterwards.
 static void hidden_from_jumps(void)

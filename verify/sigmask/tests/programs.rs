@@ -196,10 +196,17 @@ fn a_program_defines_functions_of_the_same_names() {
     // With `signal` below `sigaction`: the C library has it the other way round.
     let program = build(
         "defines",
-        "#include <signal.h>
+        "#include <setjmp.h>
+         #include <signal.h>
          #include <stdio.h>
+         #include <stdlib.h>
          #include <ucontext.h>
          #include <unistd.h>
+         char **environ;
+         int kill(pid_t p, int s) { puts(\"kill\"); return 0; }
+         int posix_spawn(void) { puts(\"posix_spawn\"); return -1; }
+         int posix_spawnattr_init(void *a) { puts(\"init\"); return -1; }
+         pid_t waitpid(pid_t p, int *s, int o) { puts(\"waitpid\"); return -1; }
          int sigaction(int s, const struct sigaction *a, struct sigaction *o) {
              puts(\"sigaction\"); return a && signal(s, a->sa_handler) == SIG_ERR ? -1 : 0; }
          int sigsuspend(const sigset_t *s) { puts(\"sigsuspend\"); return sigpause(*(int *)s); }
@@ -209,7 +216,12 @@ fn a_program_defines_functions_of_the_same_names() {
          void exit(int s) { puts(\"exit\"); fflush(stdout); _exit(s); }
          static ucontext_t last; static char stack[65536]; static void ends(void) {}
          static int n; static void handle(int s) { n++; }
+         static sigjmp_buf out; static void leave(int s) { siglongjmp(out, 1); }
          int main(void) {
+             setvbuf(stdout, NULL, _IONBF, 0); setenv(\"MINE\", \"value\", 1);
+             printf(\"%x\\n\", system(\"echo $MINE; exit 3\")); signal(SIGALRM, leave);
+             if (!sigsetjmp(out, 1)) { alarm(1); system(\"exec sleep 10; echo not killed\"); }
+             puts(\"left\");
              struct sigaction a = {.sa_handler = handle}; sigset_t s; sigemptyset(&s); sigaddset(&s, SIGUSR1);
              printf(\"%d\\n\", sigaction(SIGUSR1, &a, NULL));
              sigprocmask(SIG_BLOCK, &s, NULL); raise(SIGUSR1); sigemptyset(&s); sigsuspend(&s);
