@@ -29,7 +29,9 @@
 //!    handler in the kernel, it is a standard signal of which nothing depends on when it was
 //!    dequeued ([`thread::NEVER`]), and the process has had one thread, no small stack, and no
 //!    handling of its system calls, and has not called `system`.
-//! 3. While a thread is in a system call that a signal can interrupt, the masks are equal.
+//! 3. While a thread is in a system call that a signal can interrupt, the masks are equal, or the
+//!    call is made again after a signal that is blocked ([`arch::restart`]): so are `stat`,
+//!    `rename` and what else a file system in user space may end for a signal.
 //!
 //! What is not lazy is blocked by a system call, as without the library. These are real-time
 //! signals, since one that is queued again is the last of its kind; signals of POSIX timers, whose
@@ -153,7 +155,7 @@
 //!   `abort` from within itself, as `assert` does: it contains `SIGABRT`.
 //! * Calls of the C library from within itself are restarted after a deferred signal if they can
 //!   be (`read` below `fgets`); those with a timeout that no function of [`forward`] covers may
-//!   return `EINTR`.
+//!   return `EINTR`. The server of a file system sees each call that is restarted twice.
 //!
 //! It is for glibc on x86-64 Linux, and empty elsewhere. What depends on the processor is
 //! `arch/x86_64.rs`, where `context`, `wait` and `delivery` find the registers of a frame

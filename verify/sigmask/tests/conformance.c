@@ -3,6 +3,7 @@
 // programs started by a case run: it prints the masks that they inherit.
 #define _GNU_SOURCE
 #include <aio.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fenv.h>
@@ -23,6 +24,7 @@
 #include <string.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/prctl.h>
@@ -30,9 +32,13 @@
 #include <sys/select.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/user.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <threads.h>
 #include <time.h>
 #include <ucontext.h>
@@ -2834,6 +2840,84 @@ static void waits_of_devices(void)
     }
 }
 
+// Calls that a file system in user space may end for a signal, of a file that is not there, or of one
+// that need not be. This process is the file system, by `ptrace`: it ends the call for a signal that
+// the kernel does not block.
+#define NONE "/proc/self/none"
+#define FILE_CALLS(CALL)                                                                          \
+    CALL(stat(NONE, &status)) CALL(lstat(NONE, &status)) CALL(fstat(0, &status))                  \
+    CALL(fstatat(-1, NONE, &status, 0)) CALL(statx(-1, NONE, 0, 0, &extended))                    \
+    CALL(lseek(-1, 0, SEEK_DATA)) CALL(access(NONE, R_OK)) CALL(faccessat(-1, NONE, R_OK, 0))     \
+    CALL(truncate(NONE, 0)) CALL(ftruncate(-1, 0)) CALL(getdents64(-1, &status, 100))             \
+    CALL(chdir(NONE)) CALL(fchdir(-1)) CALL(rename(NONE, NONE)) CALL(renameat(-1, NONE, -1, NONE)) \
+    CALL(renameat2(-1, NONE, -1, NONE, 1)) CALL(mkdir(NONE "/a", 0)) CALL(mkdirat(-1, NONE "/a", 0)) \
+    CALL(rmdir(NONE)) CALL(link(NONE, NONE)) CALL(linkat(-1, NONE, -1, NONE, 0)) CALL(unlink(NONE)) \
+    CALL(unlinkat(-1, NONE, 0)) CALL(symlink("a", NONE "/a")) CALL(symlinkat("a", -1, NONE "/a")) \
+    CALL(readlink(NONE, bytes, 9)) CALL(readlinkat(-1, NONE, bytes, 9)) CALL(chmod(NONE, 0))      \
+    CALL(fchmod(-1, 0)) CALL(fchmodat(-1, NONE, 0, 0)) CALL(chown(NONE, 0, 0)) CALL(fchown(-1, 0, 0)) \
+    CALL(lchown(NONE, 0, 0)) CALL(fchownat(-1, NONE, 0, 0, 0)) CALL(utimensat(-1, NONE, NULL, 0)) \
+    CALL(mknod(NONE "/a", S_IFREG, 0)) CALL(statfs(NONE, &system)) CALL(fstatfs(-1, &system))      \
+    CALL(getxattr(NONE, "user.a", bytes, 9)) CALL(setxattr(NONE, "user.a", "", 0, 0))             \
+    CALL(listxattr(NONE, bytes, 9)) CALL(fremovexattr(-1, "user.a")) CALL(syncfs(-1))             \
+    CALL(inotify_add_watch(-1, NONE, IN_OPEN)) CALL(fopen(NONE, "r") != NULL)
+static void asks_file_system(int kind)
+{
+    struct stat status;
+    struct statx extended;
+    struct statfs system;
+    char bytes[9];
+    long result = 0;
+    const char *name = NULL;
+    int at = 0, error;
+#define ASK(call) if (at++ == kind) { name = #call; result = call; error = errno; }
+    block(SIGALRM);
+    ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+    raise(SIGSTOP);
+    FILE_CALLS(ASK)
+    int before = calls;
+    unblock(SIGALRM);
+    printf("%s: %ld errno %d calls %d %d\n", name, result, result < 0 ? error : 0, before, calls);
+    fflush(stdout);
+    _exit(0);
+}
+static int stops_at_call(pid_t process)
+{
+    int status;
+    ptrace(PTRACE_SYSCALL, process, NULL, NULL);
+    waitpid(process, &status, 0);
+    return WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP;
+}
+static void file_systems(void)
+{
+#define COUNT(call) count++;
+    int count = 0, status;
+    FILE_CALLS(COUNT)
+    install_plain(SIGALRM, 0);
+    quiet = 1;
+    for (int kind = 0; kind < count; kind++) {
+        uint64_t mask = 0;
+        long signal = 0, number = SYS_tgkill;
+        fflush(stdout);
+        pid_t process = fork();
+        if (process == 0)
+            asks_file_system(kind);
+        waitpid(process, &status, 0);
+        // `raise` comes first: its system calls end, and others begin.
+        while ((number == SYS_tgkill || number == SYS_rt_sigprocmask) && stops_at_call(process))
+            number = ptrace(PTRACE_PEEKUSER, process, offsetof(struct user, regs.orig_rax), NULL);
+        ptrace(PTRACE_GETSIGMASK, process, 8, &mask);
+        int ends = !(mask & 1ul << (SIGALRM - 1));
+        if (ends)
+            ptrace(PTRACE_POKEUSER, process, offsetof(struct user, regs.orig_rax), -1L);
+        stops_at_call(process);
+        if (ends)
+            ptrace(PTRACE_POKEUSER, process, offsetof(struct user, regs.rax), (long)-EINTR);
+        syscall(SYS_tgkill, process, process, SIGALRM);
+        while (ptrace(PTRACE_CONT, process, NULL, signal), waitpid(process, &status, 0), WIFSTOPPED(status))
+            signal = WSTOPSIG(status);
+    }
+}
+
 // `abort` unblocks its signal before the handler runs.
 static void aborting_blocked(int flags)
 {
@@ -3249,7 +3333,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(queued_for_thread), CASE(uninterrupted), CASE(cancelled), CASE(inherited_timers),
     CASE(edited_masks), CASE(starting_threads), CASE(hidden_masks), CASE(closes),
     CASE(actions_in_system), CASE(commands),
-    CASE(saved_in_cleanup), CASE(waits_of_devices), CASE(aborts_blocked),
+    CASE(saved_in_cleanup), CASE(waits_of_devices), CASE(file_systems), CASE(aborts_blocked),
     CASE(defaults_of_threads), CASE(switched_actions), CASE(forks_in_vfork), CASE(locks_of_accounts), CASE(same_number),
     CASE(first_process),
     CASE(stopped_waits), CASE(stopped_at_handlers), CASE(stores_old_mask), CASE(handled_calls), CASE(without_memory),

@@ -67,6 +67,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("closes", &["publish"]),
     ("saved_in_cleanup", &[]),
     ("waits_of_devices", &["waiting"]),
+    ("file_systems", &["restart"]),
     ("aborts_blocked", &[]),
     ("defaults_of_threads", &["threads"]),
     ("switched_actions", &[]),

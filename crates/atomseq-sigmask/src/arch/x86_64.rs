@@ -261,8 +261,8 @@ pub unsafe fn queue(signal: i32, information: *const libc::siginfo_t) -> bool {
     }
 }
 
-/// Makes an interrupted system call be made again, if it is one that has no timeout, and that the
-/// kernel would have restarted had there been no handler. Returns whether it did.
+/// Makes a system call be made again that a signal has ended which is deferred, if it has no
+/// timeout. Returns whether it did.
 ///
 /// # Safety
 ///
@@ -284,13 +284,46 @@ pub unsafe fn restart(context: &mut libc::ucontext_t) -> bool {
         libc::SYS_open | libc::SYS_openat | libc::SYS_ioctl | libc::SYS_fcntl => true,
         libc::SYS_wait4 | libc::SYS_waitid | libc::SYS_flock | libc::SYS_accept => true,
         libc::SYS_recvfrom | libc::SYS_recvmsg | libc::SYS_sendto | libc::SYS_sendmsg => true,
-        _ => false,
+        libc::SYS_syslog => true,
+        _ => asks_file_system(number),
     };
     if restarts {
         registers[libc::REG_RIP as usize] -= 2;
         registers[libc::REG_RAX as usize] = number;
     }
     restarts
+}
+
+/// Returns whether a system call without a timeout looks a path up, or asks a file system: one in
+/// user space may end each of these for a signal. Publishing the mask before them would cost more
+/// than making them again.
+fn asks_file_system(number: i64) -> bool {
+    matches!(
+        number,
+        libc::SYS_stat..=libc::SYS_lstat
+            | libc::SYS_lseek
+            | libc::SYS_pread64..=libc::SYS_pwrite64
+            | libc::SYS_access
+            | libc::SYS_bind
+            | libc::SYS_fsync..=libc::SYS_lchown // among them rename, mkdir, unlink, chmod
+            | libc::SYS_utime..=libc::SYS_mknod
+            | libc::SYS_statfs..=libc::SYS_fstatfs
+            | libc::SYS_chroot
+            | libc::SYS_mount..=libc::SYS_umount2
+            | libc::SYS_setxattr..=libc::SYS_fremovexattr
+            | libc::SYS_getdents64
+            | libc::SYS_utimes
+            | libc::SYS_inotify_add_watch
+            | libc::SYS_mkdirat..=libc::SYS_faccessat // among them newfstatat, unlinkat
+            | libc::SYS_utimensat
+            | libc::SYS_fanotify_mark
+            | libc::SYS_name_to_handle_at..=libc::SYS_open_by_handle_at
+            | libc::SYS_syncfs
+            | libc::SYS_renameat2
+            | libc::SYS_statx
+            | libc::SYS_faccessat2
+            | libc::SYS_fchmodat2
+    )
 }
 
 /// Returns the last eight bytes of code up to a system call that ended for a handler, if a handler
