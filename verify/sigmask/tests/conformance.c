@@ -2608,15 +2608,14 @@ static void show_interrupts(const char *what)
 }
 // The shell waits until its parent waits for it: until then that is in `vfork`.
 #define WAITED_FOR "until grep -q 'State:.S' /proc/$PPID/status; do :; done; "
-static volatile int is_left;
 static void commands_within(int signal)
 {
     show_interrupts("within");
     printf("  status %x\n", system("kill -INT $$; exit 2"));
     show_interrupts("after the inner one");
 }
-static void jumps_away(int signal) { is_left = 1; siglongjmp(buffer, 1); }
-static void reaps_command(int signal) { if (!is_left) show_interrupts("reaped"); }
+static void jumps_away(int signal) { siglongjmp(buffer, 1); }
+static void reaps_command(int signal) { show_interrupts(waitpid(-1, NULL, WNOHANG) > 0 ? "reaped" : "waited for"); }
 static void run_commands(int kind)
 {
     char line[200];
