@@ -48,8 +48,10 @@ pub enum Call {
     RemoveForChange(u64),
     /// Checks a key in again with this value.
     Reinsert(u64, u64),
-    /// Grows or shrinks the structure, without a change of its entries.
-    Resize(bool),
+    /// Makes the structure larger, without a change of its entries.
+    Grow,
+    /// Makes it smaller.
+    Shrink,
 }
 
 /// What it returned.
@@ -125,7 +127,7 @@ impl Model for Keys {
                 self.set(key, value);
                 Answer::Done
             }
-            Call::Resize(_) => Answer::Done,
+            Call::Grow | Call::Shrink => Answer::Done,
         };
         agrees(answer, right)
     }
@@ -248,7 +250,7 @@ impl Subject for Ordered {
                 back.expect("no revoker has removed it");
                 Answer::Done
             }
-            Call::Resize(_) => unreachable!("a list has nothing to resize"),
+            Call::Grow | Call::Shrink => unreachable!("a list has nothing to resize"),
         }
     }
 

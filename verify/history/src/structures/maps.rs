@@ -48,8 +48,8 @@ fn choose(rng: &mut Rng, value: u64) -> Call {
         4 => Call::Replace(key, value),
         5..8 => Call::Find(key),
         8..10 => Call::Delete(key),
-        10..14 => Call::Resize(true),
-        _ => Call::Resize(false),
+        10..14 => Call::Grow,
+        _ => Call::Shrink,
     }
 }
 
@@ -70,13 +70,12 @@ impl<const CHECKED: bool> Hashed<CHECKED> {
         (Hashed(HashMap::default()), Keys::default())
     }
 
-    fn resize(&self, grows: bool) {
+    fn grow(&self) {
         let on = |_: Step| true;
-        match grows {
-            true if self.0.buckets() >= BUCKETS => {}
-            true if CHECKED => _ = self.0.split_between(on),
-            true => _ = self.0.split_unchecked(on),
-            false => _ = self.0.merge_between(on),
+        match CHECKED {
+            _ if self.0.buckets() >= BUCKETS => {}
+            true => _ = self.0.split_between(on),
+            false => _ = self.0.split_unchecked(on),
         }
     }
 }
@@ -103,8 +102,12 @@ impl<const CHECKED: bool> Subject for Hashed<CHECKED> {
             }
             Call::Find(key) => Answer::Value(map.get(&key)),
             Call::Delete(key) => Answer::Value(map.remove(&key)),
-            Call::Resize(grows) => {
-                self.resize(grows);
+            Call::Grow => {
+                self.grow();
+                Answer::Done
+            }
+            Call::Shrink => {
+                map.merge_between(|_| true);
                 Answer::Done
             }
             _ => entries(map.iter()),
@@ -155,12 +158,12 @@ impl<E: Element> Subject for Lent<E> {
                 Answer::Value(found.map(|found| found.number()))
             }
             Call::Delete(key) => Answer::Value(map.remove(&key).map(|removed| removed.number())),
-            Call::Resize(true) if map.buckets() >= BUCKETS => Answer::Done,
-            Call::Resize(grows) => {
-                _ = match grows {
-                    true => map.split_between(|_| true),
-                    false => map.merge_between(|_| true),
-                };
+            Call::Grow => {
+                _ = map.buckets() < BUCKETS && map.split_between(|_| true);
+                Answer::Done
+            }
+            Call::Shrink => {
+                map.merge_between(|_| true);
                 Answer::Done
             }
             _ => entries(map.iter().map(|(key, value)| (key, value.number()))),
