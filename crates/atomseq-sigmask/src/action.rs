@@ -357,7 +357,11 @@ fn translate(kernels: &mut libc::sigaction, signal: i32) -> bool {
     if is_entry(kernels.sa_sigaction) {
         kernels.sa_sigaction = program.handler;
         if program.handler == libc::SIG_DFL {
-            kernels.sa_restorer = None;
+            /// The C library sets this flag in each action, and none has it at the start.
+            const SA_RESTORER: i32 = 0x0400_0000;
+            if program.flags & SA_RESTORER == 0 {
+                kernels.sa_restorer = None;
+            }
             kernels.sa_flags = program.flags;
         }
     } else if !protects(Protection::OneShot)

@@ -167,7 +167,8 @@ static void show_action(const char *what, int signal)
         : action.sa_handler == SIG_IGN ? "ignore"
         : action.sa_handler == handler ? "handler"
         : action.sa_sigaction == details ? "details" : "another";
-    printf("  %s: %d %s flags %x mask %016lx\n", what, signal, name, action.sa_flags, word(&action.sa_mask));
+    printf("  %s: %d %s flags %x mask %016lx restorer %d\n", what, signal, name, action.sa_flags, word(&action.sa_mask),
+           action.sa_restorer != NULL);
 }
 
 // ---- The mask
@@ -2559,6 +2560,7 @@ static void interrupt_after_system(int kind)
     block(SIGINT);
     raise(SIGINT);
     show_pending("blocked");
+    show_action("blocked", SIGINT);
     fflush(stdout);
     unblock(SIGINT);
     printf("calls %d\n", calls);
