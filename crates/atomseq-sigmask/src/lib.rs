@@ -130,14 +130,18 @@
 //! * Tracers and backtraces: a tracer sees a deferred signal twice, and one whose default action
 //!   ends the process; if it discards the latter's second arrival, others stay blocked. A backtrace
 //!   of a handler has a frame of this library.
-//! * Children: they inherit `LD_PRELOAD`. A child with another C library or for another processor
-//!   may say that it cannot load this one, or not start. A program starts a tenth of a millisecond
-//!   later: of the programs in BENCHMARKS.md, bash takes 1.01 to 1.17 of the time for each child
-//!   and Emacs 1.08 to 1.20.
+//! * Children: they inherit `LD_PRELOAD`. A child with another C library, for another processor, in
+//!   another root directory, or of a user who cannot read this library's file may say that it
+//!   cannot load it, or not start. One with a shared `libasan`, which must be the first library,
+//!   does not start. A program starts a tenth of a millisecond later: of the programs in
+//!   BENCHMARKS.md, bash takes 1.01 to 1.17 of the time for each child and Emacs 1.08 to 1.20.
 //! * Interruption by two signals in the same microsecond, one of them blocked lazily: the call of
 //!   the C library may be restarted after the handler of the other.
 //! * `sigvec`, which only programs that were linked with a glibc before 2.21 can call, and the
-//!   signal stack of `sigstack`.
+//!   signal stack of `sigstack`. Programs that were linked with an old glibc get today's meaning of
+//!   functions that had another: `posix_spawn` and `posix_spawnp` before 2.15, which ran a script
+//!   without `#!`; `quick_exit` before 2.24, which ran destructors of the thread's objects; and
+//!   `timer_create` before 2.3.3, whose timers had numbers of four bytes.
 //! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask, and cancellable
 //!   calls from 2.41 on, which take their number from a register, are not restarted.
 //! * Handlers that the C library itself installs: that of `profil(3)`, and that of `SIGALRM` while
