@@ -119,8 +119,8 @@
 //!   default action gets this library's handler, so the kernel no longer ignores that signal.
 //! * The flags and the mask of a handler with `SA_RESETHAND` that ran before signals ceased to be
 //!   lazy, if the default action of its signal is to be ignored: `sigaction` returns others.
-//! * `setcontext` from a handler on a signal stack: nothing is lazy afterwards, which costs only
-//!   time.
+//! * `setcontext` from a handler on a signal stack, and an exception that leaves one: nothing is
+//!   lazy afterwards, which costs only time.
 //! * Signals that the kernel or another process sends to a thread, not by `tgkill` (`SIGPIPE`,
 //!   `F_SETOWN_EX`, `rt_tgsigqueueinfo`), or a handler by `pthread_sigqueue`: one that was deferred
 //!   is pending for the process.

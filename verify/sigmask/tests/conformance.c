@@ -2682,12 +2682,47 @@ static void run_command_of_thread(int kind)
     pthread_join(runner, NULL);
     show_interrupts("afterwards");
 }
+// A handler lets another context run, whose command is still running, too.
+static ucontext_t outer_context, inner_context;
+static volatile int is_inner;
+static void switches(int signal)
+{
+    is_inner = !is_inner;
+    swapcontext(is_inner ? &outer_context : &inner_context, is_inner ? &inner_context : &outer_context);
+}
+static void inner_command(void)
+{
+    printf("  status %x\n", system(WAITED_FOR "kill -USR1 $PPID; read line <&7; kill -INT $PPID; exit 4"));
+    show_interrupts("inner");
+    is_inner = 0;
+}
+static void run_command_of_context(int kind)
+{
+    int end[2];
+    ignore_result(pipe(end));
+    dup2(end[0], 7);
+    signal(SIGINT, kind == 0 ? SIG_DFL : kind == 1 ? SIG_IGN : handler);
+    signal(SIGUSR1, switches);
+    signal(SIGCHLD, SIG_DFL);
+    getcontext(&inner_context);
+    inner_context.uc_stack = (stack_t){.ss_sp = malloc(65536), .ss_size = 65536};
+    inner_context.uc_link = &outer_context;
+    makecontext(&inner_context, inner_command, 0);
+    printf("%x\n", system(WAITED_FOR "kill -USR1 $PPID; exit 3"));
+    show_interrupts("outer");
+    ignore_result(write(end[1], "\n", 1));
+    if (!is_inner)
+        switches(0);
+    show_interrupts("afterwards");
+}
 static void commands(void)
 {
     for (int kind = 0; kind < 6; kind++)
         in_child("commands", run_commands, kind);
     for (int kind = 0; kind < 3; kind++)
         in_child("command of a thread", run_command_of_thread, kind);
+    for (int kind = 0; kind < 3; kind++)
+        in_child("command of a context", run_command_of_context, kind);
 }
 // What the C library blocks by itself is not saved when a thread jumps or switches afterwards.
 static void hidden_from_jumps(void)
