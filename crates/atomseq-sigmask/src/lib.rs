@@ -91,8 +91,8 @@
 //! * Libraries that define these functions too and come after this one, as the shared `libtsan` of
 //!   `-fsanitize=thread` does: their handlers run in place of this library's. A `libtsan` that is
 //!   linked statically comes first.
-//! * Small stacks that `makecontext` did not prepare: a signal that is blocked lazily still pushes
-//!   a frame on the current stack.
+//! * The last kilobytes of a stack, unless `makecontext` prepared it and it is smaller than 16 KiB:
+//!   a signal that is blocked lazily still pushes a frame on the current stack.
 //! * Signal stacks of little more than the kernel's minimum: a handler finds some 300 bytes less.
 //! * Invalid pointers passed to the C library's functions: they fault in place of `EFAULT`. The
 //!   system calls by `syscall(3)` check them. A handler of that fault that returns, having made the
@@ -158,8 +158,9 @@
 //! * `uc_sigmask` in a handler of `SIGABRT` that the program has blocked, if the C library calls
 //!   `abort` from within itself, as `assert` does: it contains `SIGABRT`.
 //! * Calls of the C library from within itself are restarted after a deferred signal if they can
-//!   be (`read` below `fgets`); those with a timeout that no function of [`forward`] covers may
-//!   return `EINTR`. The server of a file system sees each call that is restarted twice.
+//!   be (`read` below `fgets`), and a timeout of their socket (`SO_RCVTIMEO`) or terminal starts
+//!   anew; those with a timeout of their own that no function of [`forward`] covers may return
+//!   `EINTR`. The server of a file system sees each call that is restarted twice.
 //!
 //! It is for glibc on x86-64 Linux, and empty elsewhere. What depends on the processor is
 //! `arch/x86_64.rs`, where `context`, `wait` and `delivery` find the registers of a frame

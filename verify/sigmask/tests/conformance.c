@@ -26,14 +26,17 @@
 #include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/prctl.h>
+#include <sys/quota.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/swap.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/user.h>
@@ -2879,6 +2882,8 @@ static void waits_of_devices(void)
 // Calls that a file system in user space may end for a signal, of a file that is not there, or of one
 // that need not be. This process is the file system, by `ptrace`: it ends the call for a signal that
 // the kernel does not block.
+int pivot_root(const char *, const char *);
+int delete_module(const char *, unsigned);
 #define NONE "/proc/self/none"
 #define FILE_CALLS(CALL)                                                                          \
     CALL(stat(NONE, &status)) CALL(lstat(NONE, &status)) CALL(fstat(0, &status))                  \
@@ -2895,7 +2900,17 @@ static void waits_of_devices(void)
     CALL(mknod(NONE "/a", S_IFREG, 0)) CALL(statfs(NONE, &system)) CALL(fstatfs(-1, &system))      \
     CALL(getxattr(NONE, "user.a", bytes, 9)) CALL(setxattr(NONE, "user.a", "", 0, 0))             \
     CALL(listxattr(NONE, bytes, 9)) CALL(fremovexattr(-1, "user.a")) CALL(syncfs(-1))             \
-    CALL(inotify_add_watch(-1, NONE, IN_OPEN)) CALL(fopen(NONE, "r") != NULL)
+    CALL(inotify_add_watch(-1, NONE, IN_OPEN)) CALL(fopen(NONE, "r") != NULL)                     \
+    CALL(acct(NONE)) CALL(swapon(NONE, 0)) CALL(swapoff(NONE)) CALL(pivot_root(NONE, NONE))       \
+    CALL(quotactl(QCMD(Q_SYNC, USRQUOTA), NONE, 0, NULL)) CALL(delete_module(NONE, O_NONBLOCK))   \
+    NEWER_FILE_CALLS(CALL)
+#if __GLIBC_PREREQ(2, 36)
+#define NEWER_FILE_CALLS(CALL)                                                                    \
+    CALL(open_tree(-1, NONE, 0)) CALL(fspick(-1, NONE, 0)) CALL(move_mount(-1, NONE, -1, NONE, 0)) \
+    CALL(mount_setattr(-1, NONE, 0, &(struct mount_attr){.attr_set = 1}, sizeof(struct mount_attr)))
+#else
+#define NEWER_FILE_CALLS(CALL)
+#endif
 static void asks_file_system(int kind)
 {
     struct stat status;
