@@ -94,6 +94,10 @@
 //! * The last kilobytes of a stack, unless `makecontext` prepared it and it is smaller than 16 KiB:
 //!   a signal that is blocked lazily still pushes a frame on the current stack.
 //! * Signal stacks of little more than the kernel's minimum: a handler finds some 300 bytes less.
+//! * Handlers in assembly that return without the values of `rbx`, `rbp` and `r12` to `r15`, which
+//!   the kernel restores: they return to this library, which needs them.
+//! * Handlers that run while the program has another thread pointer (`ARCH_SET_FS`): this library
+//!   finds its memory by that.
 //! * Invalid pointers passed to the C library's functions: they fault in place of `EFAULT`. The
 //!   system calls by `syscall(3)` check them. A handler of that fault that returns, having made the
 //!   old mask's address valid, finds the call restarted.

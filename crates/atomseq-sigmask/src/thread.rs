@@ -56,7 +56,8 @@ pub struct Thread {
     /// The number of the process that runs on this memory as a child of `vfork`, or 0. A child of
     /// that by `fork` finds its parent's number, and forgets it.
     pub vforked: AtomicU32,
-    /// The kernel's mask. Of lazy signals it may show too many, which costs a system call.
+    /// The kernel's mask, except within `arch::change_both` and a call that waits with another one:
+    /// a signal that this shows blocked, and that is not, could end a call.
     pub kernel: AtomicU64,
     /// The signals that may be lazy in this thread.
     pub lazy: AtomicU64,
