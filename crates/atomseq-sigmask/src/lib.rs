@@ -70,9 +70,9 @@
 //!   `sigtimedwait` that does not wait, or in a read of a `signalfd` that does not block.
 //! * `kill` of the own process returns to a thread that does not block the signal before the
 //!   handler has run there, which POSIX rules out if all others block it.
-//! * The kernel sends some signals to a thread, and their `siginfo` does not say so: `SIGPIPE`, and
-//!   those of `F_SETOWN_EX` and of `rt_tgsigqueueinfo`. One that is queued again would reach
-//!   another thread.
+//! * The kernel sends some signals to a thread, and their `siginfo` does not say so: `SIGPIPE`,
+//!   `SIGXFSZ`, and those of `F_SETOWN_EX` and of `rt_tgsigqueueinfo`. One that is queued again
+//!   would reach another thread.
 //! * Another thread that makes the signal ignored, or resets it, makes the kernel discard what it
 //!   must keep for the thread that blocks it.
 //!
@@ -123,11 +123,15 @@
 //!   default action gets this library's handler, so the kernel no longer ignores that signal.
 //! * The flags and the mask of a handler with `SA_RESETHAND` that ran before signals ceased to be
 //!   lazy, if the default action of its signal is to be ignored: `sigaction` returns others.
+//! * The mask of a default action that the program installs with `SA_RESETHAND`, after a handler of
+//!   that signal, if it contains the C library's signals 32 and 33: `sigaction` returns the mask
+//!   of the handler.
 //! * `setcontext` from a handler on a signal stack, and an exception that leaves one: nothing is
 //!   lazy afterwards, which costs only time.
 //! * Signals that the kernel or another process sends to a thread, not by `tgkill` (`SIGPIPE`,
-//!   `F_SETOWN_EX`, `rt_tgsigqueueinfo`), or a handler by `pthread_sigqueue`: one that was deferred
-//!   is pending for the process.
+//!   `SIGXFSZ`, `F_SETOWN_EX`, `rt_tgsigqueueinfo`), or a handler by `pthread_sigqueue`: one that
+//!   was deferred is pending for the process. It comes after those that are pending for the
+//!   thread, and coalesces with one of its number that is pending for the process.
 //! * Programs that step through themselves with the processor's trap flag: a call that changes an
 //!   action, or a handler that sets the flag and returns, ends the process, since `SIGTRAP` is
 //!   blocked there. A trap does not restart a change of the mask.
@@ -142,10 +146,12 @@
 //! * Interruption by two signals in the same microsecond, one of them blocked lazily: the call of
 //!   the C library may be restarted after the handler of the other.
 //! * `sigvec`, which only programs that were linked with a glibc before 2.21 can call, and the
-//!   signal stack of `sigstack`. Programs that were linked with an old glibc get today's meaning of
-//!   functions that had another: `posix_spawn` and `posix_spawnp` before 2.15, which ran a script
-//!   without `#!`; `quick_exit` before 2.24, which ran destructors of the thread's objects; and
-//!   `timer_create` before 2.3.3, whose timers had numbers of four bytes.
+//!   signal stack of `sigstack`.
+//! * Old versions of functions: a program that was linked with an older glibc gets the present
+//!   `quick_exit` (before 2.24: it destroyed thread-local objects), `posix_spawn` and
+//!   `posix_spawnp` (before 2.15: they ran a script without an interpreter line by the shell),
+//!   `lio_listio` (before 2.4) and `timer_create` (before 2.3.3: a timer's number had four bytes,
+//!   and eight are stored).
 //! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask, and cancellable
 //!   calls from 2.41 on, which take their number from a register, are not restarted.
 //! * Handlers that the C library itself installs: that of `profil(3)`, and that of `SIGALRM` while
