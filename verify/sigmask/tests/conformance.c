@@ -1715,6 +1715,59 @@ static void start_of_mapping(void)
     printf("calls %d\n", calls);
 }
 
+// System calls of the program's own, in which the last instruction before the call sets or uses r8,
+// not the number. One may end for a signal that is blocked, but no other call is made in its place.
+#define SENDS(name, sets_r8)                                                                      \
+    static long name(int socket, const char *bytes, long count)                                   \
+    {                                                                                             \
+        register long flags __asm__("r10") = 0, size __asm__("r9") = 0;                           \
+        long result;                                                                              \
+        __asm__ volatile(sets_r8 "\n syscall" : "=a"(result)                                      \
+                         : "a"(SYS_sendto), "D"(socket), "S"(bytes), "d"(count), "r"(flags), "r"(size) \
+                         : "r8", "rcx", "r11", "memory");                                         \
+        return result;                                                                            \
+    }
+SENDS(sends_short, "xor %%r8d, %%r8d")
+SENDS(sends_long, ".byte 0x4d, 0x31, 0xc0") // xor r8, r8
+SENDS(sends_moved, "mov $0, %%r8d")
+SENDS(sends_behind, "lea -260(%%rdi), %%r8\n lea 260(%%r8), %%edi") // 260 is fchownat
+
+static void own_numbers(void)
+{
+    static long (*const sends[])(int, const char *, long)
+        = {sends_short, sends_long, sends_moved, sends_behind};
+    static char much[65536];
+    for (int i = 0; i < 4; i++) {
+        int ends[2];
+        ignore_result(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+        ignore_result(write(ends[1], "received", 9));
+        while (send(ends[0], much, sizeof much, MSG_DONTWAIT) > 0) {}
+        install_plain(SIGUSR1, 0);
+        block(SIGUSR1);
+        fflush(stdout);
+        pid_t parent = getpid(), other = fork();
+        if (other == 0) {
+            usleep(100000);
+            kill(parent, SIGUSR1);
+            usleep(20000);
+            while (recv(ends[1], much, sizeof much, MSG_DONTWAIT) > 0) {}
+            _exit(0);
+        }
+        unblock(SIGUSR1);
+        block(SIGUSR1);
+        char bytes[] = "sent here";
+        long result;
+        do
+            result = sends[i](ends[0], bytes, sizeof bytes);
+        while (result == -EINTR);
+        printf("%ld %s\n", result, bytes);
+        waitpid(other, NULL, 0);
+        unblock(SIGUSR1);
+        close(ends[0]);
+        close(ends[1]);
+    }
+}
+
 static char clone_stack[65536];
 static int clears_mask(void *argument)
 {
@@ -3378,6 +3431,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(interruptions), CASE(stacks), CASE(faults), CASE(jumps), CASE(contexts), CASE(last_context),
     CASE(contexts_in_handlers), CASE(executing), CASE(children), CASE(job_control), CASE(with_threads),
     CASE(threads_later), CASE(timers), CASE(bad_addresses), CASE(small_stacks), CASE(start_of_mapping),
+    CASE(own_numbers),
     CASE(shared_memory), CASE(ended_call), CASE(raw_waits), CASE(around_waits), CASE(moved_contexts),
     CASE(refused_actions), CASE(filters), CASE(actions_of_threads), CASE(interval_timers),
     CASE(ignored_defaults), CASE(one_shot_twice), CASE(defaults_in_waits), CASE(signal_stacks),

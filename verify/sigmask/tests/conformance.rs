@@ -42,6 +42,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("bad_addresses", &[]),
     ("small_stacks", &["threads"]),
     ("start_of_mapping", &[]),
+    ("own_numbers", &[]),
     ("shared_memory", &["vfork"]),
     ("ended_call", &["ended"]),
     ("raw_waits", &["waiting"]),

@@ -272,12 +272,18 @@ pub unsafe fn restart(context: &mut libc::ucontext_t) -> bool {
         return false;
     };
     let registers = &mut context.uc_mcontext.gregs;
+    // Other code may set an argument last. This byte is a prefix with which the destination is r8,
+    // or the start of `mov edi, [r8 + …]` and of `lea`.
+    let is_of_r8 = |byte: u8| byte & 0xf1 == 0x41 || matches!(byte, 0x8b | 0x8d);
     // A C library sets the number just before.
     let number = match before {
-        [_, 0xb8, a, b, c, d, ..] => i64::from(u32::from_le_bytes([a, b, c, d])), // mov eax, number
-        [_, _, _, _, 0x31, 0xc0, ..] => 0,                                        // xor eax, eax
+        // mov eax, number
+        [other, 0xb8, a, b, c, d, ..] if !is_of_r8(other) => u32::from_le_bytes([a, b, c, d]),
+        // xor eax, eax
+        [_, _, _, other, 0x31, 0xc0, ..] if !is_of_r8(other) => 0,
         _ => return false,
     };
+    let number = i64::from(number);
     let restarts = match number {
         libc::SYS_futex => registers[libc::REG_R10 as usize] == 0,
         libc::SYS_read | libc::SYS_write | libc::SYS_readv | libc::SYS_writev => true,
