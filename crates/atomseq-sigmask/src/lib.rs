@@ -112,7 +112,9 @@
 //!   even one that ends it, until the child exits or calls `exec`, unless the process has had
 //!   another thread.
 //! * Handlers that a child of `vfork` installs: `sigprocmask` in such a handler does not see what
-//!   the kernel blocks while it runs, nor in children that it forks.
+//!   the kernel blocks while it runs, nor in children that it forks. What such a handler changes in
+//!   the mask, in that child or in those, seems changed after it returns, when the kernel has
+//!   restored its mask: a signal that is blocked then may be handled.
 //! * Waits that only a signal that ends the process ends, as for a file system that does not
 //!   answer: while there is one thread, the default action of a signal that was once blocked lazily
 //!   does not end them.
