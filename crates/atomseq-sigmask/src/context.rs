@@ -139,6 +139,8 @@ pub extern "C-unwind" fn after_vfork(result: i64, program: u64, lazy: u64) -> i3
         thread.vforked.store(arch::process() as u32, Relaxed);
         thread.lazy.store(0, Relaxed);
     } else {
+        // A child that was killed in a call that waits has not returned from it.
+        thread.leave_waits(arch::stack() as u64);
         thread.vforked.store(vforked, Relaxed);
         thread.lazy.store(lazy & u64::from(u32::MAX), Relaxed);
     }
@@ -208,11 +210,8 @@ unsafe fn jump(function: Function, mut buffer: *const JumpBuffer, value: i32) ->
     if let Some(thread) = Thread::current() {
         // SAFETY: a buffer that `sigsetjmp` filled, by the contract of `longjmp`.
         copy = unsafe { *buffer };
-        // A call that waits is left if its frame is.
         let stack = arch::demangle(copy.registers[6]);
-        if thread.waiting_stack.load(Relaxed) <= stack {
-            thread.waiting_stack.store(0, Relaxed);
-        }
+        thread.leave_waits(stack);
         thread.jump_off_signal_stack(stack as usize);
         if copy.saved != 0 {
             if protects(Protection::Jumps) {

@@ -190,6 +190,13 @@ impl Thread {
         }
     }
 
+    /// What follows runs with this stack pointer: a call that waits is left if its frame is.
+    pub fn leave_waits(&self, stack: u64) {
+        if self.waiting_stack.load(Relaxed) <= stack {
+            self.waiting_stack.store(0, Relaxed);
+        }
+    }
+
     /// A jump goes to a stack pointer: if it leaves the signal stack, it leaves all handlers there.
     pub fn jump_off_signal_stack(&self, to: usize) {
         if self.signal_stack.load(Relaxed) == 0 {

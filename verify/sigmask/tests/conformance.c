@@ -3198,6 +3198,52 @@ static void stopped_waits(void)
     waitpid(child, NULL, 0);
 }
 
+// A child of vfork is killed while it waits with another mask, and its parent sleeps where it was.
+static void sleeps_below(int bytes, struct timespec *left)
+{
+    volatile char *room = alloca(bytes);
+    struct timespec time = {10, 0};
+    room[0] = 1;
+    printf("%d ", nanosleep(&time, left));
+    room[0] = 2;
+}
+static void killed_in_vfork(void)
+{
+    union { sigset_t set; struct timespec left; } shared;
+    signal(SIGUSR1, show_mask_of);
+    for (int bytes = 64; bytes < 600; bytes += 128) {
+        int numbers[2];
+        ignore_result(pipe(numbers));
+        fflush(stdout);
+        pid_t parent = getpid(), other = fork(), waiting;
+        if (other == 0) {
+            ignore_result(read(numbers[0], &waiting, sizeof waiting));
+            while (state_of(waiting) != 'S')
+                usleep(1000);
+            kill(waiting, SIGKILL);
+            // The parent has waited for it, and sleeps.
+            while (kill(waiting, 0) == 0 || state_of(parent) != 'S')
+                usleep(1000);
+            kill(parent, SIGUSR1);
+            _exit(0);
+        }
+        shared.set = all();
+        sigdelset(&shared.set, SIGUSR1);
+        if ((waiting = vfork()) == 0) {
+            pid_t self = getpid();
+            ignore_result(write(numbers[1], &self, sizeof self));
+            sigsuspend(&shared.set);
+            _exit(0);
+        }
+        waitpid(waiting, NULL, 0);
+        sleeps_below(bytes, &shared.left);
+        printf("errno %d\n", errno);
+        waitpid(other, NULL, 0);
+        close(numbers[0]);
+        close(numbers[1]);
+    }
+}
+
 // A thread that the kernel has sent into a handler, and that is stopped there, calls that handler
 // although another thread has installed 63 others since. The first of them were installed before.
 static volatile int *go_on, *reported;
@@ -3441,7 +3487,8 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(saved_in_cleanup), CASE(waits_of_devices), CASE(file_systems), CASE(aborts_blocked),
     CASE(defaults_of_threads), CASE(switched_actions), CASE(forks_in_vfork), CASE(locks_of_accounts), CASE(same_number),
     CASE(first_process),
-    CASE(stopped_waits), CASE(stopped_at_handlers), CASE(stores_old_mask), CASE(handled_calls), CASE(without_memory),
+    CASE(stopped_waits), CASE(killed_in_vfork), CASE(stopped_at_handlers), CASE(stores_old_mask),
+    CASE(handled_calls), CASE(without_memory),
     CASE(ignored_later), CASE(filtered_exits), CASE(shared_handlers),
 };
 static void (*running)(void);

@@ -77,6 +77,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("same_number", &[]),
     ("first_process", &[]),
     ("stopped_waits", &[]),
+    ("killed_in_vfork", &[]),
     ("stopped_at_handlers", &[]),
     ("stores_old_mask", &[]),
     ("handled_calls", &["threads"]),
