@@ -1807,6 +1807,23 @@ static void shared_memory(void)
     ignore_result(wait(NULL));
 }
 
+// The child must not overwrite the return address of `syscall`.
+static void raw_vfork(void)
+{
+    install_plain(SIGUSR1, 0);
+    block(SIGUSR1);
+    fflush(stdout);
+    volatile size_t size = 4096;
+    pid_t child = syscall(SYS_vfork);
+    if (child == 0)
+        clears_mask(alloca(size));
+    waitpid(child, NULL, 0);
+    show_mask("parent");
+    raise(SIGUSR1);
+    show_pending("parent");
+    unblock(SIGUSR1);
+}
+
 // A child on this memory that has this process's handlers too.
 static int replaces_handler(void *argument)
 {
@@ -3477,7 +3494,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(interruptions), CASE(stacks), CASE(faults), CASE(jumps), CASE(contexts), CASE(last_context),
     CASE(contexts_in_handlers), CASE(executing), CASE(children), CASE(job_control), CASE(with_threads),
     CASE(threads_later), CASE(timers), CASE(bad_addresses), CASE(small_stacks), CASE(start_of_mapping),
-    CASE(own_numbers),
+    CASE(own_numbers), CASE(raw_vfork),
     CASE(shared_memory), CASE(ended_call), CASE(raw_waits), CASE(around_waits), CASE(moved_contexts),
     CASE(refused_actions), CASE(filters), CASE(actions_of_threads), CASE(interval_timers),
     CASE(ignored_defaults), CASE(one_shot_twice), CASE(defaults_in_waits), CASE(signal_stacks),

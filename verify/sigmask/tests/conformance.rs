@@ -44,6 +44,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("start_of_mapping", &[]),
     ("own_numbers", &[]),
     ("shared_memory", &["vfork"]),
+    ("raw_vfork", &["threads"]),
     ("ended_call", &["ended"]),
     ("raw_waits", &["waiting"]),
     ("around_waits", &[]),

@@ -674,6 +674,8 @@ unsafe extern "C" fn syscall() {
         "je {waits}",
         "cmp edi, 56",                  // clone
         "je {starts}",
+        "cmp edi, 58",                  // vfork
+        "je {starts}",
         "cmp edi, 435",                 // clone3
         "je {starts}",
         "cmp edi, 317",                 // seccomp
