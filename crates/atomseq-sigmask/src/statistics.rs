@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering::Relaxed};
 
-use crate::action::to_set;
+use crate::action::{set_of, to_set};
 use crate::thread::{Thread, bit};
 use crate::{arch, mask, real};
 
@@ -45,7 +45,32 @@ pub fn begin() {
             .find(|&copy| copy >= 0);
         COPY.store(copy.unwrap_or(-1), Relaxed);
         PRINTS.store(arch::process(), Relaxed);
+        libc::pthread_atfork(None, None, Some(forked));
     }
+}
+
+/// Closes the copy in a child: a reader would wait for the end of a daemon that has closed its own.
+extern "C" fn forked() {
+    // Once the line is printed there is no copy, and a filter may kill for a call.
+    if PRINTS.swap(0, Relaxed) != 0 {
+        let error = mask::error();
+        close();
+        mask::set_error(error);
+    }
+}
+
+/// Closes the copy, unless another file has its number.
+fn close() {
+    let copy = COPY.swap(-1, Relaxed);
+    if file(copy) == known() {
+        // SAFETY: this library's descriptor.
+        unsafe { libc::close(copy) };
+    }
+}
+
+/// Returns the device and the number of the file at the start.
+fn known() -> Option<[u64; 2]> {
+    Some(FILE.each_ref().map(|word| word.load(Relaxed)))
 }
 
 /// Returns the device and the number of the file of a descriptor.
@@ -88,9 +113,8 @@ pub fn print() {
     if PRINTS.load(Relaxed) != process || PRINTS.swap(0, Relaxed) != process {
         return;
     }
-    let known = Some(FILE.each_ref().map(|word| word.load(Relaxed)));
     let descriptors = [COPY.load(Relaxed), libc::STDERR_FILENO];
-    let Some(descriptor) = descriptors.into_iter().find(|&one| file(one) == known) else {
+    let Some(descriptor) = descriptors.into_iter().find(|&one| file(one) == known()) else {
         return;
     };
     let sets = main.sets.load(Relaxed);
@@ -105,21 +129,22 @@ pub fn print() {
         line,
         "atomseq: main thread: {sets} masks set, {saved} system calls saved, {deferred} signals deferred"
     );
-    // If its reader is gone, the exit is still the program's.
-    let pipe = bit(libc::SIGPIPE);
-    let before = mask::change(libc::SIG_BLOCK, pipe);
+    // If the reader is gone, the file's size is limited, or the terminal stops what writes in the
+    // background, the exit is still the program's.
+    let sent = bit(libc::SIGPIPE) | bit(libc::SIGXFSZ);
+    let before = mask::change(libc::SIG_BLOCK, sent | bit(libc::SIGTTOU));
     // SAFETY: valid sets, the line's bytes, and a time that is over.
     unsafe {
         let mut pending = to_set(0);
         libc::sigpending(&mut pending);
+        let new = to_set(sent & !set_of(&pending));
         let bytes = line.bytes.as_ptr().cast();
-        if libc::write(descriptor, bytes, line.length) < 0
-            && libc::sigismember(&pending, libc::SIGPIPE) == 0
-        {
+        if libc::write(descriptor, bytes, line.length) < 0 {
             let over: libc::timespec = std::mem::zeroed();
-            libc::sigtimedwait(&to_set(pipe), ptr::null_mut(), &over);
+            libc::sigtimedwait(&new, ptr::null_mut(), &over);
         }
     }
+    close();
     mask::change(libc::SIG_SETMASK, before);
 }
 

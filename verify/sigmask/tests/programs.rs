@@ -364,6 +364,15 @@ fn statistics_go_to_the_standard_error_of_the_start() {
         ),
         ("clearenv();", "quick_exit(3);", true),
         ("enter();", "return 3;", true),
+        // A daemon that has closed its standard error does not keep its reader waiting.
+        (
+            "struct stat a, b; fstat(2, &a); int child = fork(), found = 0; if (!child) { close(2);
+             for (int i = 3; i < 2000; i++) found |= !fstat(i, &b) && a.st_ino == b.st_ino;
+             _exit(found); }
+             waitpid(child, &found, 0);",
+            "return found ? 4 : 3;",
+            true,
+        ),
         (
             "for (int i = 2; i < 2000; i++) close(i); open(v[1], O_CREAT | O_TRUNC | O_WRONLY, 0600);",
             "return 3;",
@@ -375,6 +384,8 @@ fn statistics_go_to_the_standard_error_of_the_start() {
             "{FILTER}
              #include <fcntl.h>
              #include <stdlib.h>
+             #include <sys/stat.h>
+             #include <sys/wait.h>
              #include <unistd.h>
              int main(int c, char **v) {{ {first} {last} }}"
         );
@@ -407,8 +418,16 @@ fn statistics_go_to_the_standard_error_of_the_start() {
     command
         .args(["-c", line])
         .arg(verify_sigmask::library())
-        .arg(program);
+        .arg(&program);
     assert_eq!(output(&mut command).stdout, b"3\n");
+    // Nor where its file may not grow.
+    let mut command = without(Path::new("bash"));
+    let line = "ulimit -f 0; ATOMSEQ_SIGMASK_STATS=$$ LD_PRELOAD=$0 exec $1 2> $2";
+    command
+        .args(["-c", line])
+        .arg(verify_sigmask::library())
+        .args([&program, &data]);
+    assert_eq!(output(&mut command).status.code(), Some(3));
 }
 
 #[test]
