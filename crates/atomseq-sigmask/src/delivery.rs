@@ -69,7 +69,7 @@ pub unsafe extern "C-unwind" fn entry(
         }
         return;
     }
-    let (base, kernel_base) = match wait::interrupted(thread, frame, signal) {
+    let (base, kernel_base) = match wait::interrupted(thread, frame, signal, kernel) {
         Some(waiting) if protects(Protection::Waiting) => (waiting, waiting),
         _ => (program, kernel),
     };

@@ -85,8 +85,9 @@
 //!   and assembly. `atomseq run` looks for them in the program's code, not in its libraries'.
 //!   `syscall(3)` is seen, except timers that it creates or sets.
 //! * Calls that bind to the C library past this one: `dlsym` of a handle of it (Python's
-//!   `ctypes.CDLL("libc.so.6")`), `dlvsym`, `dlmopen`. `dlopen` drops `RTLD_DEEPBIND`, so such
-//!   an object sees the global symbols first.
+//!   `ctypes.CDLL("libc.so.6")`) or, in a library that comes after this one, of `RTLD_NEXT`;
+//!   `dlvsym`, `dlmopen`. `dlopen` drops `RTLD_DEEPBIND`, so such an object sees the global symbols
+//!   first.
 //! * Signals that an IFUNC resolver blocks: the C library clears thread-local memory afterwards.
 //! * Libraries that define these functions too and come after this one, as the shared `libtsan` of
 //!   `-fsanitize=thread` does: their handlers run in place of this library's. A `libtsan` that is
@@ -159,6 +160,8 @@
 //! * Handlers that the C library itself installs: that of `profil(3)`, and that of `SIGALRM` while
 //!   `lckpwdf` or a function of `utmpx.h` waits for a lock, if another handler changes the action
 //!   meanwhile.
+//! * The mask of a wait by `io_uring_enter` that has submitted, in the handler of a signal that
+//!   ends it and that the thread's mask does not block: the handler has the thread's mask.
 //! * A jump out of a call that waits with another mask, within a handler that has interrupted
 //!   another such call before its system call: the next handler there runs with the thread's mask.
 //! * The memory of the old mask, and the program counter, of a call that changes the mask, in a

@@ -47,11 +47,11 @@ impl Waiting {
         compiler_fence(SeqCst);
     }
 
-    /// Returns whether this is the system call that a signal interrupted.
+    /// Returns whether this is the system call after which a signal came.
     fn is(&self, frame: &libc::ucontext_t) -> bool {
         let register = |index: i32| frame.uc_mcontext.gregs[index as usize] as usize;
         let below = self.stack.wrapping_sub(register(libc::REG_RSP));
-        if self.stack == 0 || below >= STACK || arch::interrupted_code(frame).is_none() {
+        if self.stack == 0 || below >= STACK {
             return false;
         }
         // `rt_sigsuspend`; `ppoll`; `epoll_pwait` and `io_uring_enter`.
@@ -68,9 +68,17 @@ impl Waiting {
 /// Returns the mask of the call that a signal interrupted, if that waits with a mask and this is
 /// the first signal that it let in: the kernel has put the thread's mask back for the others. One
 /// that the mask blocks comes after the call: a signal that stops the process may have ended it.
-pub fn interrupted(thread: &Thread, frame: &libc::ucontext_t, signal: i32) -> Option<u64> {
+/// `kernel` is the mask after the call: what that blocks only the call has let in, though it may
+/// not have failed. An `io_uring_enter` that has submitted returns how much.
+pub fn interrupted(
+    thread: &Thread,
+    frame: &libc::ucontext_t,
+    signal: i32,
+    kernel: u64,
+) -> Option<u64> {
     let waiting = Waiting::now(thread);
-    if !waiting.is(frame) {
+    let is_let_in = kernel & bit(signal) != 0 || arch::interrupted_code(frame).is_some();
+    if !is_let_in || !waiting.is(frame) {
         return None;
     }
     thread.waiting_stack.store(0, Relaxed);
