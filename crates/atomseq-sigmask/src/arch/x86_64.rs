@@ -272,9 +272,12 @@ pub unsafe fn restart(context: &mut libc::ucontext_t) -> bool {
         return false;
     };
     let registers = &mut context.uc_mcontext.gregs;
-    // Other code may set an argument last. This byte is a prefix with which the destination is r8,
-    // or the start of `mov edi, [r8 + …]` and of `lea`.
-    let is_of_r8 = |byte: u8| byte & 0xf1 == 0x41 || matches!(byte, 0x8b | 0x8d);
+    // Other code may set an argument last. With such a prefix a register is r8; the other bytes
+    // start `mov edi, [r8 + …]` and `lea`.
+    let is_of_r8 = |byte: u8| match byte {
+        0x40..=0x4f => byte & 5 != 0,
+        _ => matches!(byte, 0x8b | 0x8d),
+    };
     // A C library sets the number just before.
     let number = match before {
         // mov eax, number
