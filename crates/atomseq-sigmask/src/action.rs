@@ -100,7 +100,7 @@ fn installed(flags: i32) -> libc::sigaction {
 }
 
 /// The default action, or a place for one that is asked for.
-pub fn unknown() -> libc::sigaction {
+fn unknown() -> libc::sigaction {
     libc::sigaction {
         sa_sigaction: libc::SIG_DFL,
         sa_flags: 0,

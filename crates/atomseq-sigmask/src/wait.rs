@@ -77,8 +77,8 @@ pub fn interrupted(
     kernel: u64,
 ) -> Option<u64> {
     let waiting = Waiting::now(thread);
-    let is_let_in = kernel & bit(signal) != 0 || arch::interrupted_code(frame).is_some();
-    if !is_let_in || !waiting.is(frame) {
+    let is_let_in = || kernel & bit(signal) != 0 || arch::interrupted_code(frame).is_some();
+    if !waiting.is(frame) || !is_let_in() {
         return None;
     }
     thread.waiting_stack.store(0, Relaxed);
