@@ -93,7 +93,8 @@
 //!   `-fsanitize=thread` does: their handlers run in place of this library's. A `libtsan` that is
 //!   linked statically comes first.
 //! * The last kilobytes of a stack, unless `makecontext` prepared it and it is smaller than 16 KiB:
-//!   a signal that is blocked lazily still pushes a frame on the current stack.
+//!   a signal that is blocked lazily still pushes a frame on the current stack, as does its default
+//!   action from then on.
 //! * Signal stacks of little more than the kernel's minimum: a handler finds some 300 bytes less.
 //! * Handlers in assembly that return without the values of `rbx`, `rbp` and `r12` to `r15`, which
 //!   the kernel restores: they return to this library, which needs them.
@@ -138,6 +139,7 @@
 //! * Programs that step through themselves with the processor's trap flag: a call that changes an
 //!   action, or a handler that sets the flag and returns, ends the process, since `SIGTRAP` is
 //!   blocked there. A trap does not restart a change of the mask.
+//! * The processor's alignment check (`EFLAGS.AC`): this library reads words that are not aligned.
 //! * Tracers and backtraces: a tracer sees a deferred signal twice, and one whose default action
 //!   ends the process; if it discards the latter's second arrival, others stay blocked. A backtrace
 //!   of a handler has a frame of this library.
@@ -162,8 +164,9 @@
 //!   meanwhile.
 //! * The mask of a wait by `io_uring_enter` that has submitted, in the handler of a signal that
 //!   ends it and that the thread's mask does not block: the handler has the thread's mask.
-//! * A jump out of a call that waits with another mask, within a handler that has interrupted
-//!   another such call before its system call: the next handler there runs with the thread's mask.
+//! * A jump or an exception out of a call that waits with another mask, within a handler that has
+//!   interrupted another such call before its system call: the next handler there runs with the
+//!   thread's mask.
 //! * The memory of the old mask, and the program counter, of a call that changes the mask, in a
 //!   handler just before the change: the old mask may be there already, and the program counter is
 //!   the start of the sequence.
@@ -173,9 +176,10 @@
 //! * `uc_sigmask` in a handler of `SIGABRT` that the program has blocked, if the C library calls
 //!   `abort` from within itself, as `assert` does: it contains `SIGABRT`.
 //! * Calls of the C library from within itself are restarted after a deferred signal if they can
-//!   be (`read` below `fgets`), and a timeout of their socket (`SO_RCVTIMEO`) or terminal starts
-//!   anew; those with a timeout of their own that no function of [`forward`] covers may return
-//!   `EINTR`. The server of a file system sees each call that is restarted twice.
+//!   be (`read` below `fgets`, `connect` below `syslog`), and a timeout of their socket
+//!   (`SO_RCVTIMEO`) or terminal starts anew; `poll` and others with a timeout of their own that no
+//!   function of [`forward`] covers may return `EINTR`. The server of a file system sees each call
+//!   that is restarted twice.
 //!
 //! It is for glibc on x86-64 Linux, and empty elsewhere. What depends on the processor is
 //! `arch/x86_64.rs`, where `context`, `wait` and `delivery` find the registers of a frame

@@ -37,7 +37,7 @@ fn compile_now(name: &str) -> PathBuf {
     let output = compiler
         .arg(&program)
         .arg(source)
-        .args(["-lm", "-lpthread"])
+        .args(["-lm", "-lpthread", "-lresolv"])
         .output();
     let output = output.expect("cc runs");
     assert!(

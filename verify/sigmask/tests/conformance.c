@@ -12,6 +12,7 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <resolv.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -3495,6 +3496,55 @@ static void stores_old_mask(void)
 }
 
 #define CASE(name) {#name, name}
+// A call that the C library makes to connect to a server which has no room for it: a resolver by
+// TCP. The server makes room, and answers, once the signal was there.
+static void answers(int server, pid_t client)
+{
+    unsigned char message[100];
+    for (int times = 0; times < 5; times++) {
+        usleep(10000);
+        if (state_of(client) != 'S')
+            times = 0;
+    }
+    kill(client, SIGALRM);
+    usleep(50000);
+    accept(server, NULL, NULL);
+    int connection = accept(server, NULL, NULL);
+    int length = (int)read(connection, message, sizeof message);
+    message[4] |= 0x80;
+    message[5] |= NXDOMAIN;
+    _exit(write(connection, message, length) != length);
+}
+static void connects(void)
+{
+    struct __res_state resolver;
+    unsigned char query[100], answer[100];
+    socklen_t size = sizeof *resolver.nsaddr_list;
+    int server = socket(AF_INET, SOCK_STREAM, 0), filler = socket(AF_INET, SOCK_STREAM, 0);
+    memset(&resolver, 0, sizeof resolver);
+    res_ninit(&resolver);
+    resolver.nscount = 1;
+    resolver.options |= RES_USEVC;
+    resolver.nsaddr_list[0] = (struct sockaddr_in){AF_INET, 0, {htonl(INADDR_LOOPBACK)}, {0}};
+    struct sockaddr *address = (struct sockaddr *)resolver.nsaddr_list;
+    if (bind(server, address, size) || getsockname(server, address, &size) || listen(server, 0)
+        || connect(filler, address, size)) {
+        printf("no server: %d\n", errno);
+        return;
+    }
+    install_plain(SIGALRM, 0);
+    block(SIGALRM);
+    int length = res_nmkquery(&resolver, QUERY, "a", C_IN, T_A, NULL, 0, NULL, query, sizeof query);
+    pid_t parent = getpid(), child = fork();
+    if (child == 0)
+        answers(server, parent);
+    int received = res_nsend(&resolver, query, length, answer, sizeof answer);
+    printf("sent %d, received %d\n", length, received);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    unblock(SIGALRM);
+}
+
 static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(procmask), CASE(raw), CASE(old_masks), CASE(every_signal), CASE(order), CASE(defaults), CASE(ignored),
     CASE(child_signals), CASE(handlers), CASE(one_shot), CASE(context_masks), CASE(handler_in_handler),
@@ -3514,7 +3564,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(first_process),
     CASE(stopped_waits), CASE(killed_in_vfork), CASE(stopped_at_handlers), CASE(stores_old_mask),
     CASE(handled_calls), CASE(without_memory),
-    CASE(ignored_later), CASE(filtered_exits), CASE(shared_handlers),
+    CASE(ignored_later), CASE(filtered_exits), CASE(shared_handlers), CASE(connects),
 };
 static void (*running)(void);
 static void run_case(int argument) { running(); }

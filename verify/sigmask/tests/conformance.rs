@@ -86,6 +86,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("ignored_later", &[]),
     ("filtered_exits", &[]),
     ("shared_handlers", &[]),
+    ("connects", &["restart"]),
 ];
 
 fn run(program: &Path, case: &str) -> String {

@@ -294,6 +294,8 @@ pub unsafe fn restart(context: &mut libc::ucontext_t) -> bool {
         libc::SYS_wait4 | libc::SYS_waitid | libc::SYS_flock | libc::SYS_accept => true,
         libc::SYS_recvfrom | libc::SYS_recvmsg | libc::SYS_sendto | libc::SYS_sendmsg => true,
         libc::SYS_syslog => true,
+        // It goes on waiting, as the kernel lets it do with `SA_RESTART`.
+        libc::SYS_connect => true,
         _ => asks_file_system(number),
     };
     if restarts {
