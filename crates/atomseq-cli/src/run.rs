@@ -31,6 +31,7 @@ pub fn run(arguments: &Run) -> ! {
         say(&format!("cannot find {}", name.display()));
         process::exit(NOT_FOUND)
     };
+    let is_script = is_executable(&program) && is_script_without_interpreter(&program);
     let mut refused = None;
     match reason_against(&program).map_or_else(library, Err) {
         Ok(library) => {
@@ -50,10 +51,20 @@ pub fn run(arguments: &Run) -> ! {
             }
         }
         // The kernel refuses it; or there would be a second line if it cannot be executed.
-        Err(reason) if !is_executable(&program) || is_foreign(&reason) => refused = Some(reason),
+        Err(reason) if !is_executable(&program) || is_foreign(&reason) || is_script => {
+            refused = Some(reason);
+        }
         Err(reason) => say(&format!("{} runs unchanged: {reason}", program.display())),
     }
     let error = execute(&program, &arguments.command);
+    if is_script && error.raw_os_error() == Some(libc::ENOEXEC) {
+        let shell = [OsString::from("/bin/sh"), program.into_os_string()];
+        let words = arguments.command[1..].iter().cloned();
+        run(&Run {
+            stats: arguments.stats,
+            command: shell.into_iter().chain(words).collect(),
+        })
+    }
     let reason = match refused {
         Some(reason) if error.raw_os_error() == Some(libc::ENOEXEC) => reason,
         _ => error.to_string(),
@@ -78,6 +89,17 @@ fn is_foreign(reason: &str) -> bool {
 fn is_executable(program: &Path) -> bool {
     let metadata = program.metadata();
     metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// Returns whether a file is one that the kernel refuses, and that `execvp` has the shell run: text
+/// that does not name an interpreter.
+fn is_script_without_interpreter(program: &Path) -> bool {
+    let mut start = [0; 256];
+    let length = File::open(program).and_then(|file| file.read_at(&mut start, 0));
+    let line = start[..length.unwrap_or(0)]
+        .split(|&byte| byte == b'\n')
+        .next();
+    line.is_some_and(|line| !line.contains(&0) && !line.starts_with(b"#!"))
 }
 
 /// Executes the program with the mask, the handler of `SIGPIPE` and the standard streams that this

@@ -105,6 +105,20 @@ fn the_exit_and_the_output_are_the_programs() {
     // Its arguments are not this command's.
     let output = run(&["echo", "--stats", "--", "-x"]);
     assert_eq!(stdout(&output), "--stats -- -x\n");
+    // A script that does not name the shell, with the library.
+    let directory = Directory::new("script");
+    let lines = b"echo $# \"$2\"; grep -q sigmask /proc/$$/maps && exit 6\n";
+    let script = directory.file("script", lines, 0o755);
+    let output = run(&["--stats", "--", &script, "-x", "a b"]);
+    assert_eq!(output.status.code(), Some(6));
+    assert_eq!(stdout(&output), "2 a b\n");
+    assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
+    assert!(stderr(&output).contains("main thread"));
+    let empty = run(&[&directory.file("empty", b"", 0o755)]);
+    assert_eq!(
+        (empty.status.code(), stderr(&empty)),
+        (Some(0), String::new())
+    );
 }
 
 #[test]
@@ -355,8 +369,8 @@ fn bad_input_gets_one_line_and_a_shells_code() {
         "{}",
         stderr(&output)
     );
-    let text = directory.file("text", b"exit 4\n", 0o755);
-    one_line(&run(&[&text]), 126, "it is no 64-bit ELF file");
+    let data = directory.file("data", b"\0exit 4\n", 0o755);
+    one_line(&run(&[&data]), 126, "it is no 64-bit ELF file");
     // A library that is missing, unreadable, for another processor, and where none can be named.
     let with_library = |library: &str| {
         let mut command = command(&["sh", "-c", "exit 9"]);
