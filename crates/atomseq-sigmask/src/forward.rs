@@ -52,6 +52,7 @@ macro_rules! published_functions {
             // A file system in user space may end them for a signal, or the kernel does.
             acct swapon swapoff quotactl pivot_root init_module delete_module
             open_tree move_mount fsopen fsconfig fsmount fspick mount_setattr
+            faccessat euidaccess eaccess
             // They wait for a lock until their own handler of SIGALRM ends that.
             pututxline pututline getutxent getutent getutent_r getutxid getutid getutid_r getutxline
             getutline getutline_r updwtmp updwtmpx login logout logwtmp lckpwdf getlogin getlogin_r

@@ -157,8 +157,7 @@
 //!   `posix_spawnp` (before 2.15: they ran a script without an interpreter line by the shell),
 //!   `lio_listio` (before 2.4) and `timer_create` (before 2.3.3: a timer's number had four bytes,
 //!   and eight are stored).
-//! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask, and cancellable
-//!   calls from 2.41 on, which take their number from a register, are not restarted.
+//! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask.
 //! * Handlers that the C library itself installs: that of `profil(3)`, and that of `SIGALRM` while
 //!   `lckpwdf` or a function of `utmpx.h` waits for a lock, if another handler changes the action
 //!   meanwhile.

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <mntent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <resolv.h>
@@ -874,6 +875,17 @@ static pid_t repeatedly(void)
     return sender;
 }
 
+// Reads as the C library does from glibc 2.41 on: the number of the call is in memory.
+static long reads_by_memory(int descriptor, char *bytes, long count)
+{
+    long result;
+    __asm__ volatile("sub $128, %%rsp\n push %1\n push %1\n mov 8(%%rsp), %%rax\n syscall\n add $144, %%rsp"
+                     : "=a"(result)
+                     : "r"((long)SYS_read), "D"(descriptor), "S"(bytes), "d"(count)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
 // What a signal interrupts, and what one that is blocked does not. One that interrupts is repeated:
 // on a busy machine, the first may come before the call. And the call would last for long.
 static void interruptions_of(int flags)
@@ -962,6 +974,9 @@ static void interruptions_of(int flags)
         if (blocked) {
             WRITER();
             INTERRUPTED("fgets", fgets(buffer, sizeof buffer, file) != NULL);
+            waitpid(writer, NULL, 0);
+            WRITER();
+            INTERRUPTED("read by memory", reads_by_memory(ends[0], buffer, 2));
             waitpid(writer, NULL, 0);
         }
         fflush(stdout);
@@ -2979,7 +2994,8 @@ int delete_module(const char *, unsigned);
     CALL(mknod(NONE "/a", S_IFREG, 0)) CALL(statfs(NONE, &system)) CALL(fstatfs(-1, &system))      \
     CALL(getxattr(NONE, "user.a", bytes, 9)) CALL(setxattr(NONE, "user.a", "", 0, 0))             \
     CALL(listxattr(NONE, bytes, 9)) CALL(fremovexattr(-1, "user.a")) CALL(syncfs(-1))             \
-    CALL(inotify_add_watch(-1, NONE, IN_OPEN)) CALL(fopen(NONE, "r") != NULL)                     \
+    CALL(inotify_add_watch(-1, NONE, IN_OPEN)) CALL(-(fopen(NONE, "r") == NULL))                   \
+    CALL(-(opendir(NONE) == NULL)) CALL(-(setmntent(NONE, "r") == NULL))                            \
     CALL(acct(NONE)) CALL(swapon(NONE, 0)) CALL(swapoff(NONE)) CALL(pivot_root(NONE, NONE))       \
     CALL(quotactl(QCMD(Q_SYNC, USRQUOTA), NONE, 0, NULL)) CALL(delete_module(NONE, O_NONBLOCK))   \
     NEWER_FILE_CALLS(CALL)

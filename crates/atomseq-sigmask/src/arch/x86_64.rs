@@ -281,12 +281,31 @@ pub unsafe fn restart(context: &mut libc::ucontext_t) -> bool {
     // A C library sets the number just before.
     let number = match before {
         // mov eax, number
-        [other, 0xb8, a, b, c, d, ..] if !is_of_r8(other) => u32::from_le_bytes([a, b, c, d]),
+        [other, 0xb8, a, b, c, d, ..] if !is_of_r8(other) => {
+            u32::from_le_bytes([a, b, c, d]).into()
+        }
         // xor eax, eax
         [_, _, _, other, 0x31, 0xc0, ..] if !is_of_r8(other) => 0,
+        // mov edi, AT_FDCWD
+        [_, 0xbf, 0x9c, 0xff, 0xff, 0xff, ..] => {
+            // mov eax, openat; mov rsi, rdi: below `opendir`, and what opens a file for itself
+            let opens = u64::from_le_bytes([0xb8, 0x01, 0x01, 0, 0, 0x48, 0x89, 0xfe]);
+            let code = registers[libc::REG_RIP as usize] as usize;
+            if read(code.wrapping_sub(15)) != Some(opens) {
+                return false;
+            }
+            libc::SYS_openat
+        }
+        // mov rax, [rsp + offset]: what can be cancelled, from glibc 2.41 on
+        [_, 0x48, 0x8b, 0x44, 0x24, offset, ..] => {
+            let stack = registers[libc::REG_RSP as usize] as usize;
+            match read(stack.wrapping_add_signed(offset as i8 as isize)) {
+                Some(number) => number as i64,
+                None => return false,
+            }
+        }
         _ => return false,
     };
-    let number = i64::from(number);
     let restarts = match number {
         libc::SYS_futex => registers[libc::REG_R10 as usize] == 0,
         libc::SYS_read | libc::SYS_write | libc::SYS_readv | libc::SYS_writev => true,
