@@ -45,7 +45,7 @@ macro_rules! published_functions {
             wait __wait wait3 wait4 waitpid __waitpid waitid pclose
             accept accept4 connect __connect recv __recv_chk recvfrom __recvfrom_chk recvmsg recvmmsg
             send __send sendto sendmsg sendmmsg sendfile sendfile64 splice tee vmsplice
-            copy_file_range fsync fdatasync msync tcdrain getrandom getentropy
+            copy_file_range fsync fdatasync msync tcdrain tcsetattr getpass getrandom getentropy
             sem_wait sem_timedwait sem_clockwait msgrcv msgsnd semop semtimedop
             mq_send mq_receive mq_timedsend mq_timedreceive aio_suspend aio_suspend64
             getaddrinfo gethostbyname gethostbyaddr getnameinfo

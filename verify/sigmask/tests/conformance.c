@@ -44,6 +44,7 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
+#include <termios.h>
 #include <threads.h>
 #include <time.h>
 #include <ucontext.h>
@@ -3064,7 +3065,54 @@ static void file_systems(void)
     }
 }
 
-// `abort` unblocks its signal before the handler runs.
+// A job in the background is stopped for setting its terminal, and gets a signal that it blocks before
+// it goes on in the foreground.
+static void sets_terminal(int kind)
+{
+    struct termios terminal;
+    setpgid(0, 0);
+    tcgetattr(0, &terminal);
+    block(SIGALRM);
+    int result = tcsetattr(0, kind, &terminal), error = errno, before = calls;
+    unblock(SIGALRM);
+    printf("%d: %d errno %d calls %d %d\n", kind, result, result < 0 ? error : 0, before, calls);
+}
+static void leads_jobs(int terminal)
+{
+    int status;
+    setsid();
+    close(0);
+    if (open(ptsname(terminal), O_RDWR) || tcgetpgrp(0) != getpid())
+        printf("no terminal: %d\n", errno);
+    install_plain(SIGALRM, 0);
+    quiet = 1;
+    for (int kind = TCSANOW; kind <= TCSAFLUSH; kind++) {
+        fflush(stdout);
+        pid_t job = fork();
+        if (job == 0) {
+            sets_terminal(kind);
+            exit(0);
+        }
+        waitpid(job, &status, WUNTRACED);
+        printf("stopped %d\n", WIFSTOPPED(status) && WSTOPSIG(status) == SIGTTOU);
+        kill(job, SIGALRM);
+        block(SIGTTOU);
+        tcsetpgrp(0, job);
+        kill(job, SIGCONT);
+        waitpid(job, NULL, 0);
+        tcsetpgrp(0, getpid());
+        unblock(SIGTTOU);
+    }
+}
+static void terminals(void)
+{
+    int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    grantpt(terminal);
+    unlockpt(terminal);
+    in_child("jobs", leads_jobs, terminal);
+}
+
+// `abort` unblocks its signal before the handler runs, until glibc 2.41.
 static void aborting_blocked(int flags)
 {
     setvbuf(stdout, NULL, _IONBF, 0);
@@ -3581,6 +3629,7 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(stopped_waits), CASE(killed_in_vfork), CASE(stopped_at_handlers), CASE(stores_old_mask),
     CASE(handled_calls), CASE(without_memory),
     CASE(ignored_later), CASE(filtered_exits), CASE(shared_handlers), CASE(connects),
+    CASE(terminals),
 };
 static void (*running)(void);
 static void run_case(int argument) { running(); }

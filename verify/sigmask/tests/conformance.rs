@@ -87,6 +87,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("filtered_exits", &[]),
     ("shared_handlers", &[]),
     ("connects", &["restart"]),
+    ("terminals", &["publish"]),
 ];
 
 fn run(program: &Path, case: &str) -> String {
