@@ -30,10 +30,16 @@ pub unsafe extern "C-unwind" fn entry(
     if signal != libc::SIGTRAP {
         arch::restart_sequence(frame, thread, kernel);
     }
-    let kept = (thread.program.load(Relaxed), thread.kernel.load(Relaxed));
-    let program = kept.0;
     let lazy = thread.lazy.load(Relaxed);
     let signal_bit = bit(signal);
+    // Until glibc 2.41, `abort` unblocks its signal by itself.
+    if signal == libc::SIGABRT && (lazy | kernel) & signal_bit == 0 {
+        for mask in [&thread.program, &thread.kernel] {
+            mask.store(mask.load(Relaxed) & !signal_bit, Relaxed);
+        }
+    }
+    let kept = (thread.program.load(Relaxed), thread.kernel.load(Relaxed));
+    let program = kept.0;
     // A wait with another mask lets signals in that the mask after it blocks.
     if program & lazy & signal_bit & !kernel != 0 && protects(Protection::Deferral) {
         thread

@@ -2,7 +2,7 @@
 
 use crate::arch::published;
 use crate::real::{Function, address, function};
-use crate::thread::{self, Thread, bit};
+use crate::thread::{self, Thread};
 use crate::{action, mask, statistics};
 
 /// Gives the macro `$then` the names of all functions of the C library that are called.
@@ -13,7 +13,7 @@ macro_rules! all_functions {
             sigaction sigsuspend ppoll __ppoll_chk pselect epoll_pwait epoll_pwait2
             siglongjmp longjmp _longjmp __longjmp_chk __sigsetjmp pthread_sigmask
             execl execle execlp syscall clone vfork dlopen timer_create setitimer ualarm
-            pthread_create thrd_create mq_notify getaddrinfo_a abort
+            pthread_create thrd_create mq_notify getaddrinfo_a
             aio_read aio_write aio_fsync lio_listio aio_read64 aio_write64 aio_fsync64 lio_listio64
             system _exit _Exit quick_exit prctl
             // These are not: what a program defines by their names is not called in their place.
@@ -95,16 +95,6 @@ ends_laziness! {
     system
     pthread_create thrd_create mq_notify getaddrinfo_a
     aio_read aio_write aio_fsync lio_listio aio_read64 aio_write64 aio_fsync64 lio_listio64
-}
-
-/// `abort`: the C library unblocks `SIGABRT`, and does not return.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn abort() -> ! {
-    if Thread::current().is_some() {
-        mask::change(libc::SIG_UNBLOCK, bit(libc::SIGABRT));
-    }
-    // SAFETY: the C library's function of this type.
-    unsafe { function!(Function::abort, fn() -> !)() }
 }
 
 /// Exports functions that end the process without destructors.

@@ -172,8 +172,6 @@
 //! * A signal's order among others of the same number that arrive in the microsecond in which it
 //!   is queued again: standard signals coalesce, and the `siginfo` that remains may be of a later
 //!   one.
-//! * `uc_sigmask` in a handler of `SIGABRT` that the program has blocked, if the C library calls
-//!   `abort` from within itself, as `assert` does: it contains `SIGABRT`.
 //! * Calls of the C library from within itself are restarted after a deferred signal if they can
 //!   be (`read` below `fgets`, `connect` below `syslog`), and a timeout of their socket
 //!   (`SO_RCVTIMEO`) or terminal starts anew; `poll` and others with a timeout of their own that no

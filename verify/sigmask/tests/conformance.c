@@ -3,6 +3,7 @@
 // programs started by a case run: it prints the masks that they inherit.
 #define _GNU_SOURCE
 #include <aio.h>
+#include <assert.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -3120,10 +3121,20 @@ static void aborting_blocked(int flags)
     block(SIGABRT);
     abort();
 }
+static void asserting_blocked(int flags)
+{
+    ignore_result(freopen("/dev/null", "w", stderr) == NULL);
+    setvbuf(stdout, NULL, _IONBF, 0);
+    install(SIGABRT, details, flags, none());
+    block(SIGABRT);
+    block(SIGUSR1);
+    assert(flags < 0);
+}
 static void aborts_blocked(void)
 {
     in_child("aborting", aborting_blocked, 0);
     in_child("aborting", aborting_blocked, SA_NODEFER);
+    in_child("asserting", asserting_blocked, 0);
 }
 
 // A default action ends all threads at once, also if the signal was blocked before there were any.
