@@ -309,7 +309,8 @@ pub unsafe fn restart(context: &mut libc::ucontext_t) -> bool {
     let restarts = match number {
         libc::SYS_futex => registers[libc::REG_R10 as usize] == 0,
         libc::SYS_read | libc::SYS_write | libc::SYS_readv | libc::SYS_writev => true,
-        libc::SYS_open | libc::SYS_openat | libc::SYS_ioctl | libc::SYS_fcntl => true,
+        libc::SYS_open | libc::SYS_openat | libc::SYS_openat2 => true,
+        libc::SYS_ioctl | libc::SYS_fcntl => true,
         libc::SYS_wait4 | libc::SYS_waitid | libc::SYS_flock | libc::SYS_accept => true,
         libc::SYS_recvfrom | libc::SYS_recvmsg | libc::SYS_sendto | libc::SYS_sendmsg => true,
         libc::SYS_syslog => true,
