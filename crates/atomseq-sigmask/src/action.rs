@@ -338,8 +338,9 @@ pub unsafe extern "C-unwind" fn sigaltstack(new: usize, old: usize) -> i32 {
         && new != 0
         && sets()
         && !thread.is_vforked()
-        && !HAS_SIGNAL_STACK.swap(true, Relaxed)
     {
+        HAS_SIGNAL_STACK.store(true, Relaxed);
+        // Each time: a handler may have jumped out of the first call here.
         let on_stack = (1..32).filter(|&signal| !can_be_lazy(of(signal).flags));
         thread.exclude(on_stack.fold(0, |signals, signal| signals | bit(signal)));
     }

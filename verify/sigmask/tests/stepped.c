@@ -4,8 +4,9 @@
 // signal has interrupted the return of a third one's, if it does not find the old action of the call
 // that installs it, if what the handler of another signal does makes it be lost or not be
 // blocked, if a signal that its handler's mask does not contain is not handled at once, if the
-// process aborts because the handler ends the thread, or if a backtrace of the handler does not
-// reach the start of the program.
+// process aborts because the handler ends the thread, if a signal that is handled on a signal stack
+// is blocked lazily after a handler has jumped out of the call that sets the stack and it was made
+// again, or if a backtrace of the handler does not reach the start of the program.
 // With a capital letter as the call, it also exits with 1 if the signal is lost or comes twice, if
 // its handler does not find the old mask of the call that unblocks the signal, if the handler
 // replaces the old mask of the call that blocks the signal, or if a mask is wrong afterwards.
@@ -106,6 +107,8 @@ static void raise_other(int signal)
     handled |= !sigismember(&now, SIGUSR2) && raise(SIGUSR2) == 0 && calls == before;
 }
 static void reset(int signal) { set(SIGALRM, SIG_DFL, 0); }
+static sigjmp_buf again;
+static void jump_back(int signal) { siglongjmp(again, 1); }
 static void *return_at_once(void *unused) { return unused; }
 static void start_and_join(void)
 {
@@ -139,7 +142,7 @@ static int child(char call)
     sigset_t alarms, pending, others;
     sigemptyset(&alarms);
     sigaddset(&alarms, SIGALRM);
-    set(SIGALRM, call == 'k' ? ignore : handle, call == 's' ? SA_ONSTACK : 0);
+    set(SIGALRM, call == 'k' ? ignore : handle, strchr("js", call) ? SA_ONSTACK : 0);
     syscall(SYS_rt_sigaction, SIGALRM, NULL, &action, 8);
     action.handler = finds_old;
     set(SIGVTALRM, strchr("bn", call) ? start_thread : strchr("xyz", call) ? replace : install, 0);
@@ -164,13 +167,16 @@ static int child(char call)
         set(SIGUSR2, count_call, 0);
         set(SIGVTALRM, call == 'h' ? ignore : reset, call == 'h' ? SA_ONSTACK : 0);
     }
+    if (call == 'j')
+        set(SIGVTALRM, jump_back, 0);
     if (call == 'x') { // lazy from the start
         sighold(SIGHUP);
         sigrelse(SIGHUP);
     }
     ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-    if (strchr("abegkmpqrxyz", call) == NULL)
+    if (strchr("abegjkmpqrxyz", call) == NULL)
         sigprocmask(SIG_BLOCK, &alarms, NULL);
+    sigsetjmp(again, 1);
     raise(SIGSTOP);
     switch (call) {
     case 'a': set(SIGUSR2, handle, 0); break;
@@ -193,6 +199,11 @@ static int child(char call)
     case 'd': set(SIGALRM, SIG_DFL, 0); break;
     case 'o': set(SIGALRM, handle, SA_RESETHAND); break;
     case 's': sigaltstack(&stack, NULL); break;
+    case 'j':
+        sigaltstack(&stack, NULL);
+        sighold(SIGALRM);
+        handled = !(kernels_mask() & 1ul << (SIGALRM - 1));
+        break;
     case 'c': timer_create(CLOCK_REALTIME, &event, &timer); break;
     case 't': setitimer(ITIMER_REAL, &often, NULL); break;
     default: return 2;
@@ -325,7 +336,7 @@ int main(int count, char **arguments)
                 return wrong != 0;
             }
         }
-        syscall(SYS_tgkill, process, process, strchr("bhlnrxyz", call) ? SIGVTALRM : SIGALRM);
+        syscall(SYS_tgkill, process, process, strchr("bhjlnrxyz", call) ? SIGVTALRM : SIGALRM);
         while (ptrace(PTRACE_CONT, process, NULL, signal), waitpid(process, &status, 0), WIFSTOPPED(status)) {
             signal = WSTOPSIG(status);
             if (signal == SIGTRAP || signal == SIGSTOP)
