@@ -133,9 +133,10 @@
 //! * `setcontext` from a handler on a signal stack, and an exception that leaves one: nothing is
 //!   lazy afterwards, which costs only time.
 //! * Signals that the kernel or another process sends to a thread, not by `tgkill` (`SIGPIPE`,
-//!   `SIGXFSZ`, `F_SETOWN_EX`, `rt_tgsigqueueinfo`), or a handler by `pthread_sigqueue`: one that
-//!   was deferred is pending for the process. It comes after those that are pending for the
-//!   thread, and coalesces with one of its number that is pending for the process.
+//!   `SIGXFSZ`, `F_SETOWN_EX`, `rt_tgsigqueueinfo`), or a handler by `pthread_sigqueue`, or `raise`
+//!   beyond the limit of queued signals (`RLIMIT_SIGPENDING`): one that was deferred is pending for
+//!   the process. It comes after those that are pending for the thread, and coalesces with one of
+//!   its number that is pending for the process.
 //! * Programs that step through themselves with the processor's trap flag: a call that changes an
 //!   action, or a handler that sets the flag and returns, ends the process, since `SIGTRAP` is
 //!   blocked there. A trap does not restart a change of the mask.
