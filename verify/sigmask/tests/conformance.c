@@ -888,6 +888,26 @@ static long reads_by_memory(int descriptor, char *bytes, long count)
     return result;
 }
 
+// The number is what was tested, as in `read` up to glibc 2.33; or the frame pointer says where it is; or
+// it comes after a jump whose distance could be a prefix; or an argument comes after it, as in `stat` of
+// old programs from glibc 2.43 on.
+#define CALLS(name, before, after)                                                                \
+    static long name(long number, long a, char *b, long c)                                        \
+    {                                                                                             \
+        register long d __asm__("r10") = 0;                                                       \
+        long result;                                                                              \
+        __asm__ volatile(before "\n syscall\n" after                                              \
+                         : "=a"(result), "+S"(b)                                                  \
+                         : "0"(number), "D"(a), "d"(c), "r"(d)                                    \
+                         : "rcx", "r11", "memory");                                               \
+        return result;                                                                            \
+    }
+CALLS(reads_by_test, "test %%eax, %%eax\n jne . + 4", "")
+CALLS(reads_by_frame, "sub $128, %%rsp\n push %%rax\n push %%rbp\n lea -8(%%rsp), %%rbp\n mov 16(%%rbp), %%rax",
+      "pop %%rbp\n add $136, %%rsp")
+CALLS(reads_after_jump, "clc\n .byte 0x72, 0x43\n mov $0, %%eax", "")
+CALLS(waits_by_moves, "mov $61, %%eax\n mov %%rdx, %%rsi", "")
+
 // What a signal interrupts, and what one that is blocked does not. One that interrupts is repeated:
 // on a busy machine, the first may come before the call. And the call would last for long.
 static void interruptions_of(int flags)
@@ -980,6 +1000,17 @@ static void interruptions_of(int flags)
             WRITER();
             INTERRUPTED("read by memory", reads_by_memory(ends[0], buffer, 2));
             waitpid(writer, NULL, 0);
+            WRITER();
+            INTERRUPTED("read by test", reads_by_test(SYS_read, ends[0], buffer, 2));
+            waitpid(writer, NULL, 0);
+            WRITER();
+            INTERRUPTED("read by frame", reads_by_frame(SYS_read, ends[0], buffer, 2));
+            waitpid(writer, NULL, 0);
+            WRITER();
+            INTERRUPTED("read after jump", reads_after_jump(SYS_read, ends[0], buffer, 2));
+            waitpid(writer, NULL, 0);
+            WRITER();
+            INTERRUPTED("wait by moves", waits_by_moves(SYS_wait4, writer, NULL, 0) == writer);
         }
         fflush(stdout);
         if ((writer = fork()) == 0) {
@@ -1749,15 +1780,19 @@ SENDS(sends_short, "xor %%r8d, %%r8d")
 SENDS(sends_long, ".byte 0x4d, 0x31, 0xc0") // xor r8, r8
 SENDS(sends_moved, "mov $0, %%r8d")
 SENDS(sends_behind, "lea -260(%%rdi), %%r8\n lea 260(%%r8), %%edi") // 260 is fchownat
+static int sent_to __attribute__((used));
+SENDS(sends_widened, "lea sent_to-260(%%rip), %%r8\n movslq 260(%%r8), %%rdi")
+SENDS(sends_tested, "xor %%r8d, %%r8d\n test %%r8, %%r8\n jne . + 4")
 
 static void own_numbers(void)
 {
     static long (*const sends[])(int, const char *, long)
-        = {sends_short, sends_long, sends_moved, sends_behind};
+        = {sends_short, sends_long, sends_moved, sends_behind, sends_widened, sends_tested};
     static char much[65536];
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         int ends[2];
         ignore_result(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+        sent_to = ends[0];
         ignore_result(write(ends[1], "received", 9));
         while (send(ends[0], much, sizeof much, MSG_DONTWAIT) > 0) {}
         install_plain(SIGUSR1, 0);

@@ -268,44 +268,10 @@ pub unsafe fn queue(signal: i32, information: *const libc::siginfo_t) -> bool {
 ///
 /// `context` is what a handler got.
 pub unsafe fn restart(context: &mut libc::ucontext_t) -> bool {
-    let Some(before) = interrupted_code(context) else {
+    let Some(number) = interrupted_call(context) else {
         return false;
     };
     let registers = &mut context.uc_mcontext.gregs;
-    // Other code may set an argument last. With such a prefix a register is r8; the other bytes
-    // start `mov edi, [r8 + …]` and `lea`.
-    let is_of_r8 = |byte: u8| match byte {
-        0x40..=0x4f => byte & 5 != 0,
-        _ => matches!(byte, 0x8b | 0x8d),
-    };
-    // A C library sets the number just before.
-    let number = match before {
-        // mov eax, number
-        [other, 0xb8, a, b, c, d, ..] if !is_of_r8(other) => {
-            u32::from_le_bytes([a, b, c, d]).into()
-        }
-        // xor eax, eax
-        [_, _, _, other, 0x31, 0xc0, ..] if !is_of_r8(other) => 0,
-        // mov edi, AT_FDCWD
-        [_, 0xbf, 0x9c, 0xff, 0xff, 0xff, ..] => {
-            // mov eax, openat; mov rsi, rdi: below `opendir`, and what opens a file for itself
-            let opens = u64::from_le_bytes([0xb8, 0x01, 0x01, 0, 0, 0x48, 0x89, 0xfe]);
-            let code = registers[libc::REG_RIP as usize] as usize;
-            if read(code.wrapping_sub(15)) != Some(opens) {
-                return false;
-            }
-            libc::SYS_openat
-        }
-        // mov rax, [rsp + offset]: what can be cancelled, from glibc 2.41 on
-        [_, 0x48, 0x8b, 0x44, 0x24, offset, ..] => {
-            let stack = registers[libc::REG_RSP as usize] as usize;
-            match read(stack.wrapping_add_signed(offset as i8 as isize)) {
-                Some(number) => number as i64,
-                None => return false,
-            }
-        }
-        _ => return false,
-    };
     let restarts = match number {
         libc::SYS_futex => registers[libc::REG_R10 as usize] == 0,
         libc::SYS_read | libc::SYS_write | libc::SYS_readv | libc::SYS_writev => true,
@@ -323,6 +289,46 @@ pub unsafe fn restart(context: &mut libc::ucontext_t) -> bool {
         registers[libc::REG_RAX as usize] = number;
     }
     restarts
+}
+
+/// Returns the number of a system call that ended for a handler, if the code before it is as in a C
+/// library, which sets the number just before.
+fn interrupted_call(context: &libc::ucontext_t) -> Option<i64> {
+    let register = |index: i32| context.uc_mcontext.gregs[index as usize] as usize;
+    // Other code may set an argument last. With such a prefix a register is r8.
+    let is_of_r8 = |byte: u8| byte & 0xf0 == 0x40 && byte & 5 != 0;
+    // mov eax, number; not `mov r8d`, nor what loads edi from r8 and an offset
+    let load = |[other, opcode, a, b, c, d]: [u8; 6]| {
+        let is_load = opcode == 0xb8
+            && !matches!(other, 0x41 | 0x63 | 0x8b | 0x8d | 0xb6 | 0xb7 | 0xbe | 0xbf);
+        is_load.then(|| u32::from_le_bytes([a, b, c, d]).into())
+    };
+    // The same before `mov rsi, …`, of which this many bytes are left.
+    let load_before = |left: usize| {
+        let code = read(register(libc::REG_RIP).wrapping_sub(left + 8))?.to_ne_bytes();
+        let [other, opcode, a, b, c, d, 0x48, 0x89] = code else {
+            return None;
+        };
+        load([other, opcode, a, b, c, d])
+    };
+    let load_from = |base: i32, offset: u8| {
+        let address = register(base).wrapping_add_signed(offset as i8 as isize);
+        read(address).map(|number| number as i64)
+    };
+    match interrupted_code(context)? {
+        // xor eax, eax
+        [_, _, _, other, 0x31, 0xc0, ..] if !is_of_r8(other) => Some(0),
+        // test eax, eax; jne …: `read` up to glibc 2.33, in a process that has one thread
+        [_, other, 0x85, 0xc0, 0x75, _, ..] if !is_of_r8(other) => Some(0),
+        // mov rsi, rdi; mov edi, AT_FDCWD: below `opendir`, and what opens a file for itself
+        [0xfe, 0xbf, 0x9c, 0xff, 0xff, 0xff, ..] => load_before(8),
+        // mov rsi, rdx: below `stat` of old programs, from glibc 2.43 on
+        [_, _, _, 0x48, 0x89, 0xd6, ..] => load_before(3),
+        // mov rax, [rsp + offset] or [rbp + offset]: what can be cancelled, from glibc 2.41 on
+        [_, 0x48, 0x8b, 0x44, 0x24, offset, ..] => load_from(libc::REG_RSP, offset),
+        [_, _, 0x48, 0x8b, 0x45, offset, ..] => load_from(libc::REG_RBP, offset),
+        [other, opcode, a, b, c, d, ..] => load([other, opcode, a, b, c, d]),
+    }
 }
 
 /// Returns whether a system call without a timeout looks a path up, or asks a file system: one in
