@@ -12,6 +12,9 @@ fn main() {
         return;
     }
     println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
+    // Before glibc 2.34 they have functions that this library defines, and a plug-in may bring them
+    // too late. Since then they are empty archives.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,--no-as-needed,-lrt,-lutil,--as-needed");
     if has_static_unwinder() {
         println!("cargo::rustc-cdylib-link-arg=-Wl,--whole-archive,-lgcc_eh,--no-whole-archive");
     }

@@ -157,7 +157,8 @@
 //!   `quick_exit` (before 2.24: it destroyed thread-local objects), `posix_spawn` and
 //!   `posix_spawnp` (before 2.15: they ran a script without an interpreter line by the shell),
 //!   `lio_listio` (before 2.4) and `timer_create` (before 2.3.3: a timer's number had four bytes,
-//!   and eight are stored).
+//!   and eight are stored). With a glibc before 2.34, `getaddrinfo_a` fails if only a library that
+//!   is loaded later needs `libanl`.
 //! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask.
 //! * Handlers that the C library itself installs: that of `profil(3)`, and that of `SIGALRM` while
 //!   `lckpwdf` or a function of `utmpx.h` waits for a lock, if another handler changes the action
