@@ -95,10 +95,11 @@ fn is_executable(program: &Path) -> bool {
 /// that does not name an interpreter.
 fn is_script_without_interpreter(program: &Path) -> bool {
     let mut start = [0; 256];
-    let length = File::open(program).and_then(|file| file.read_at(&mut start, 0));
-    let line = start[..length.unwrap_or(0)]
-        .split(|&byte| byte == b'\n')
-        .next();
+    // The kernel may execute what cannot be read.
+    let Ok(length) = File::open(program).and_then(|file| file.read_at(&mut start, 0)) else {
+        return false;
+    };
+    let line = start[..length].split(|&byte| byte == b'\n').next();
     line.is_some_and(|line| !line.contains(&0) && !line.starts_with(b"#!"))
 }
 
