@@ -44,9 +44,10 @@
 //! signal once the process has started a second thread, called `system`, which changes actions by
 //! itself, prepared, by `makecontext`, a stack smaller than 16 KiB, or set, by `prctl` or
 //! `syscall(3)`, a seccomp filter or user dispatch, which may refuse or handle this library's own
-//! system calls; and every signal under valgrind, which ignores the mask that a handler sets for
-//! what it interrupted. A signal whose default action ends the process becomes lazy when it is
-//! first blocked: `entry` then performs the default action.
+//! system calls; every signal in a second copy of this library, behind the first; and every signal
+//! under valgrind, which ignores the mask that a handler sets for what it interrupted. A signal
+//! whose default action ends the process becomes lazy when it is first blocked: `entry` then
+//! performs the default action.
 //!
 //! A handler may end its thread by `pthread_exit`, or throw an exception through a call that waits,
 //! wherever it has interrupted this library. So its functions are `extern "C-unwind"`, or assembly

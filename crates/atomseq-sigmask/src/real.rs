@@ -72,6 +72,18 @@ fn real_dlsym() -> Dlsym {
     unsafe { std::mem::transmute::<usize, Dlsym>(ADDRESS.load(Relaxed)) }
 }
 
+/// The mark of a copy of this library.
+#[unsafe(no_mangle)]
+extern "C-unwind" fn atomseq_sigmask() {}
+
+/// Returns whether another copy of this library comes first, so that its functions are called, and
+/// this one is its C library.
+pub fn is_behind_another() -> bool {
+    // SAFETY: a name with a zero byte at its end.
+    let first = unsafe { real_dlsym()(libc::RTLD_DEFAULT, c"atomseq_sigmask".as_ptr()) } as usize;
+    first != 0 && first != atomseq_sigmask as *const () as usize
+}
+
 /// Returns a function of the C library as one of that type, which it must be.
 macro_rules! function {
     ($function:expr, fn($($argument:ty),*) $(-> $result:ty)?) => {{

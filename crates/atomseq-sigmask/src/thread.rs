@@ -326,6 +326,9 @@ static BEGIN: extern "C-unwind" fn() = begin;
 extern "C-unwind" fn begin() {
     control::begin();
     real::resolve();
+    if real::is_behind_another() {
+        return end_laziness();
+    }
     // Valgrind ignores the mask that a handler sets in its `ucontext`.
     let is_valgrind = real::getenv(c"LD_PRELOAD").is_some_and(|preload| {
         let name = b"/vgpreload_";

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use verify_sigmask::{output, with, without};
+use verify_sigmask::{compile, output, with, without};
 
 /// Runs a program both ways, and compares output and exit code.
 fn same(program: &str, arguments: &[&str]) {
@@ -255,6 +255,20 @@ fn another_library_looks_symbols_up() {
         command.arg(format!("LD_PRELOAD={preload}"));
         let found = output(command.args(["sh", "-c", "kill -0 $$; (exit 3); echo $?"]));
         assert_eq!(found.stdout, b"3\n", "{order}: {:?}", found.status);
+    }
+}
+
+#[test]
+fn two_copies_of_the_library_are_as_one() {
+    let (first, program) = (verify_sigmask::library(), compile("conformance.c"));
+    let second = first.with_file_name("second_copy_of_the_library.so");
+    std::fs::copy(&first, &second).expect("a copy");
+    for case in ["raw", "every_signal", "handlers", "suspend", "children"] {
+        let expected = output(without(&program).arg(case));
+        let preload = format!("{}:{}", first.display(), second.display());
+        let found = output(without(&program).arg(case).env("LD_PRELOAD", preload));
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert_eq!(text(&found.stdout), text(&expected.stdout));
     }
 }
 
