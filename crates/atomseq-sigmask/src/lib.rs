@@ -160,7 +160,8 @@
 //!   `lio_listio` (before 2.4) and `timer_create` (before 2.3.3: a timer's number had four bytes,
 //!   and eight are stored). With a glibc before 2.34, `getaddrinfo_a` fails if only a library that
 //!   is loaded later needs `libanl`.
-//! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask.
+//! * Functions newer than glibc 2.38: `pidfd_spawn` does not publish the mask. With an older glibc,
+//!   `dlsym` finds functions of newer ones, as `epoll_pwait2`, which fail with `ENOSYS`.
 //! * Handlers that the C library itself installs: that of `profil(3)`, and that of `SIGALRM` while
 //!   `lckpwdf` or a function of `utmpx.h` waits for a lock, if another handler changes the action
 //!   meanwhile.
