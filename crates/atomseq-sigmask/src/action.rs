@@ -588,13 +588,23 @@ unsafe extern "C-unwind" fn timer_create(
 }
 
 /// Ends that a signal is lazy, for a timer: one with an interval stops until its signal is
-/// dequeued.
+/// dequeued. The kernel gets a default action back: a signal that is queued again for it coalesces
+/// with the timer's, which the kernel drops if the timer is deleted. In a child of `vfork` nothing
+/// is lazy, and this memory is its parent's.
 fn keep_for_timer(signal: i32) {
     if let Some(thread) = Thread::current()
+        && UNFIT.load(Relaxed) & bit(signal) == 0
         && protects(Protection::Timers)
+        && !thread.is_vforked()
     {
+        thread.add_system_calls(2);
+        let mut mask = arch::change_mask(libc::SIG_SETMASK, !0);
         UNFIT.fetch_or(bit(signal), Relaxed);
-        thread.exclude(bit(signal));
+        thread.exclude_from(bit(signal), &mut mask);
+        if of(signal).handler == libc::SIG_DFL && !EAGER.load(Relaxed) {
+            hand_over_one(thread, signal);
+        }
+        arch::set_mask(mask);
     }
 }
 

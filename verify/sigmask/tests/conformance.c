@@ -1654,8 +1654,24 @@ static void on_timer(int signal, siginfo_t *info, void *context)
     if (info->si_code != SI_TIMER || info->si_value.sival_int != 77)
         printf("  code %d\n", info->si_code);
 }
+// Its default action also comes if a timer's signal was pending with it, and that timer is deleted.
+static void sent_before_timer(int signal)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signal};
+    struct itimerspec time = {.it_value.tv_nsec = 1};
+    timer_t timer;
+    block(signal);
+    kill(getpid(), signal);
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &time, NULL))
+        _exit(1);
+    while (timer_gettime(timer, &time) == 0 && time.it_value.tv_sec + time.it_value.tv_nsec != 0)
+        ;
+    timer_delete(timer);
+    unblock(signal);
+}
 static void timers(void)
 {
+    in_child("sent before a timer", sent_before_timer, SIGUSR2);
     install(SIGUSR1, on_timer, 0, none());
     for (int round = 0; round < 2; round++) {
         // Blocked without the kernel's knowledge before there is a timer.
