@@ -118,9 +118,11 @@
 //!   the kernel blocks while it runs, nor in children that it forks. What such a handler changes in
 //!   the mask, in that child or in those, seems changed after it returns, when the kernel has
 //!   restored its mask: a signal that is blocked then may be handled.
+//! * A child of `vfork` beside a process that it starts by `clone` with `CLONE_VM`, but without
+//!   `CLONE_VFORK` or thread-local memory of its own: each finds what the other sets in the mask.
 //! * Waits that only a signal that ends the process ends, as for a file system that does not
 //!   answer: while there is one thread, the default action of a signal that was once blocked lazily
-//!   does not end them.
+//!   does not end them, nor a `sigwait` for that signal, which takes it though it is not blocked.
 //! * The default action of such a signal, if one of a lower number comes before the kernel delivers
 //!   it: a handler of that one which blocks the signal runs first.
 //! * The kernel's view: `/proc/self/status` and other processes see the kernel's mask and this

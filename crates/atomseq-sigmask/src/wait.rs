@@ -9,7 +9,7 @@ use std::sync::atomic::compiler_fence;
 use crate::action::set_of;
 use crate::arch;
 use crate::real::{Function, function};
-use crate::thread::{INTERNAL, Thread, UNBLOCKABLE, bit};
+use crate::thread::{Thread, UNBLOCKABLE, bit};
 
 /// A call that waits with a mask. A signal may come before and after the system call, whose
 /// handlers make system calls of their own, and may not return: so an interrupted system call is
@@ -107,7 +107,7 @@ unsafe fn wait(
     if !mask.is_null() {
         let waiting = Waiting {
             // SAFETY: the caller's promise.
-            mask: unsafe { set_of(mask) } & !(UNBLOCKABLE | INTERNAL),
+            mask: unsafe { set_of(mask) } & !UNBLOCKABLE,
             set: mask as usize,
             stack: arch::stack(),
         };
