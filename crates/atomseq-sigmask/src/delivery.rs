@@ -26,16 +26,17 @@ pub unsafe extern "C-unwind" fn entry(
     // SAFETY: the mask that the kernel's return sets.
     let kernel = unsafe { *mask };
     let thread = Thread::interrupted(kernel);
+    let lazy = thread.lazy.load(Relaxed);
+    let signal_bit = bit(signal);
     // A trap after each instruction would restart it indefinitely.
     if signal != libc::SIGTRAP {
         arch::restart_sequence(frame, thread, kernel);
-    }
-    let lazy = thread.lazy.load(Relaxed);
-    let signal_bit = bit(signal);
-    // Until glibc 2.41, `abort` unblocks its signal by itself.
-    if signal == libc::SIGABRT && (lazy | kernel) & signal_bit == 0 {
-        for mask in [&thread.program, &thread.kernel] {
-            mask.store(mask.load(Relaxed) & !signal_bit, Relaxed);
+        // Until glibc 2.41, `abort` unblocks its signal by itself. That is never lazy.
+        let abort = bit(libc::SIGABRT);
+        if (lazy | kernel) & abort == 0 {
+            for mask in [&thread.program, &thread.kernel] {
+                mask.store(mask.load(Relaxed) & !abort, Relaxed);
+            }
         }
     }
     let kept = (thread.program.load(Relaxed), thread.kernel.load(Relaxed));

@@ -90,9 +90,13 @@
 //!   `dlvsym`, `dlmopen`. `dlopen` drops `RTLD_DEEPBIND`, so such an object sees the global symbols
 //!   first.
 //! * Signals that an IFUNC resolver blocks: the C library clears thread-local memory afterwards.
+//!   One in a library cannot call functions that a preloaded library defines, as this one's `open`:
+//!   the library is relocated before those.
 //! * Libraries that define these functions too and come after this one, as the shared `libtsan` of
 //!   `-fsanitize=thread` does: their handlers run in place of this library's. A `libtsan` that is
-//!   linked statically comes first.
+//!   linked statically comes first. One whose function calls another name of it (`__sigaction`
+//!   below `sigaction`, `sigprocmask` below `pthread_sigmask`) calls this library's, which calls it
+//!   again, without end.
 //! * The last kilobytes of a stack, unless `makecontext` prepared it and it is smaller than 16 KiB:
 //!   a signal that is blocked lazily still pushes a frame on the current stack, as does its default
 //!   action from then on.
@@ -133,8 +137,9 @@
 //! * The mask of a default action that the program installs with `SA_RESETHAND`, after a handler of
 //!   that signal, if it contains the C library's signals 32 and 33: `sigaction` returns the mask
 //!   of the handler.
-//! * `setcontext` from a handler on a signal stack, and an exception that leaves one: nothing is
-//!   lazy afterwards, which costs only time.
+//! * `setcontext` from a handler on a signal stack, an exception that leaves one, and `siglongjmp`
+//!   to an outer handler there, or off one with `SS_AUTODISARM`: nothing is lazy afterwards, which
+//!   costs only time.
 //! * Signals that the kernel or another process sends to a thread, not by `tgkill` (`SIGPIPE`,
 //!   `SIGXFSZ`, `F_SETOWN_EX`, `rt_tgsigqueueinfo`), or a handler by `pthread_sigqueue`, or `raise`
 //!   beyond the limit of queued signals (`RLIMIT_SIGPENDING`): one that was deferred is pending for
@@ -144,6 +149,8 @@
 //!   action, or a handler that sets the flag and returns, ends the process, since `SIGTRAP` is
 //!   blocked there. A trap does not restart a change of the mask.
 //! * The processor's alignment check (`EFLAGS.AC`): this library reads words that are not aligned.
+//! * Emulators: `qemu-x86_64` calls handlers with a stack that is not aligned, so the default
+//!   action of a signal that was once blocked lazily faults.
 //! * Tracers and backtraces: a tracer sees a deferred signal twice, and one whose default action
 //!   ends the process; if it discards the latter's second arrival, others stay blocked. A backtrace
 //!   of a handler has a frame of this library.

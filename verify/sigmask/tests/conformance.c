@@ -3183,8 +3183,38 @@ static void asserting_blocked(int flags)
     block(SIGUSR1);
     assert(flags < 0);
 }
+// A signal that is blocked arrives when `abort` has unblocked its own.
+static void interrupted_abort(void)
+{
+    int status;
+    long signal = 0;
+    fflush(stdout);
+    pid_t process = fork();
+    if (process == 0) {
+        install_plain(SIGUSR1, 0);
+        block(SIGABRT);
+        block(SIGUSR1);
+        ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+        raise(SIGSTOP);
+        abort();
+    }
+    waitpid(process, &status, 0);
+    while (stops_at_call(process)) {
+        long number = ptrace(PTRACE_PEEKUSER, process, offsetof(struct user, regs.orig_rax), NULL);
+        long how = ptrace(PTRACE_PEEKUSER, process, offsetof(struct user, regs.rdi), NULL);
+        if (number == SYS_rt_sigprocmask && how == SIG_UNBLOCK) {
+            stops_at_call(process);
+            kill(process, SIGUSR1);
+            break;
+        }
+    }
+    while (ptrace(PTRACE_CONT, process, NULL, signal), waitpid(process, &status, 0), WIFSTOPPED(status))
+        signal = WSTOPSIG(status);
+    show_status("interrupted", status);
+}
 static void aborts_blocked(void)
 {
+    interrupted_abort();
     in_child("aborting", aborting_blocked, 0);
     in_child("aborting", aborting_blocked, SA_NODEFER);
     in_child("asserting", asserting_blocked, 0);
