@@ -1807,7 +1807,7 @@ static void own_numbers(void)
     static long (*const sends[])(int, const char *, long)
         = {sends_short, sends_long, sends_moved, sends_behind, sends_widened, sends_tested};
     static char much[65536];
-    for (int i = 0; i < 6; i++) {
+    for (size_t i = 0; i < sizeof sends / sizeof *sends; i++) {
         int ends[2];
         ignore_result(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
         sent_to = ends[0];
@@ -3653,7 +3653,6 @@ static void stores_old_mask(void)
     }
 }
 
-#define CASE(name) {#name, name}
 // A call that the C library makes to connect to a server which has no room for it: a resolver by
 // TCP. The server makes room, and answers, once the signal was there.
 static void answers(int server, pid_t client)
@@ -3703,6 +3702,7 @@ static void connects(void)
     unblock(SIGALRM);
 }
 
+#define CASE(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(procmask), CASE(raw), CASE(old_masks), CASE(every_signal), CASE(order), CASE(defaults), CASE(ignored),
     CASE(child_signals), CASE(handlers), CASE(one_shot), CASE(context_masks), CASE(handler_in_handler),
